@@ -1,0 +1,1 @@
+"""How bytes and renames reach a directory: memory, local disk, SFTP, SMB, fsspec. Knows nothing of drops."""
