@@ -1,61 +1,11 @@
-"""Where a directory is and how to log in there: everything `connect` needs, and nothing that may be printed by accident."""
+"""Where a directory is and how to log in there: everything `connect` needs."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-Scheme = Literal["memory", "file", "sftp", "smb", "fsspec"]
-
-
-class Secret:
-    """A password or passphrase that no log, error or repr shows. `reveal()` is the one way to read it."""
-
-    __slots__ = ("_value",)
-
-    def __init__(self, value: str) -> None:
-        self._value = value
-
-    def reveal(self) -> str:
-        return self._value
-
-    def __repr__(self) -> str:
-        return "Secret('**********')"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and other._value == self._value
-
-    def __hash__(self) -> int:
-        return hash((Secret, self._value))
-
-    def __reduce__(self) -> str:
-        # A pickle, a cache or a crash report would carry it out in clear.
-        raise TypeError("a Secret is not written anywhere")
-
-
-@dataclass(frozen=True, slots=True)
-class Location:
-    """A parsed drop URL. `str()` of it is the URL again, less the password.
-
-    `path` is absolute ("/data/in") for file and sftp, relative to the home directory when `home` is set
-    (`sftp://host/~/in`), and relative to the share for smb. For fsspec, `protocol` names the file system
-    (`fsspec+s3://bucket/in`: protocol "s3", host "bucket").
-    """
-
-    scheme: Scheme
-    path: str
-    host: str = ""
-    port: int | None = None
-    user: str = ""
-    domain: str = ""
-    password: Secret | None = None
-    share: str = ""
-    home: bool = False
-    protocol: str = ""
-
-    def __str__(self) -> str:
-        from transports.urls import format_url  # the grammar of URLs lives in one module, and it needs this class
-
-        return format_url(self)
+from transports.secret import Secret
+from transports.urls import Location
 
 
 @dataclass(frozen=True, slots=True)
