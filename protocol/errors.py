@@ -1,0 +1,66 @@
+"""What can be wrong with a name, a manifest or a step of the hand-off.
+
+ProtocolError
+├── InvalidName               a prefix, suffix, owner or name outside the grammar
+├── InvalidManifest           cannot be trusted: syntax, version, types, or names of other items
+├── InvalidChecksumFile       the same, for `signal = "checksum"`
+├── InvalidLease              a lease that cannot be read
+├── SignatureRejected         unsigned, or signed by nobody who is trusted
+├── IntegrityError            the bytes are not those the manifest describes
+├── SequenceTaken             the number is in use, in whatever state
+├── SequenceExhausted         the next number would outgrow its width
+├── PublishInterrupted        cut after the first rename: goes forward only, must not be sent again
+└── ClaimLost                 the claim is no longer ours: stop, touch nothing
+"""
+
+
+class ProtocolError(Exception):
+    """A rule of the drop protocol stands in the way. The message is for the person who has to act on it."""
+
+
+class InvalidName(ProtocolError):
+    """Outside the grammar of PROTOCOL section 2."""
+
+
+class InvalidManifest(ProtocolError):
+    """A manifest that must not be believed (PROTOCOL section 3)."""
+
+
+class InvalidChecksumFile(ProtocolError):
+    """A checksum file that must not be believed (PROTOCOL section 3)."""
+
+
+class InvalidLease(ProtocolError):
+    """A lease that cannot be read (PROTOCOL section 6)."""
+
+
+class SignatureRejected(ProtocolError):
+    """The manifest is not signed by a trusted key (PROTOCOL section 3)."""
+
+
+class IntegrityError(ProtocolError):
+    """A payload differs from its manifest in size or hash."""
+
+
+class SequenceTaken(ProtocolError):
+    """The number exists already, in some state (PROTOCOL section 4)."""
+
+
+class SequenceExhausted(ProtocolError):
+    """No number of the configured width is left (PROTOCOL section 2)."""
+
+
+class PublishInterrupted(ProtocolError):
+    """The publication was begun and not finished: some names are public already.
+
+    `left` are the paths of the drop that are still there under a before name. Nothing is lost; whoever finishes the
+    publication needs only renames. Sending the same content again would hand it over twice.
+    """
+
+    def __init__(self, message: str, left: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.left = left
+
+
+class ClaimLost(ProtocolError):
+    """The claim was taken away meanwhile (PROTOCOL section 6). What was done since must not be completed."""
