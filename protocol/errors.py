@@ -64,3 +64,15 @@ class PublishInterrupted(ProtocolError):
 
 class ClaimLost(ProtocolError):
     """The claim was taken away meanwhile (PROTOCOL section 6). What was done since must not be completed."""
+
+
+class StillBusy(ProtocolError):
+    """A rename of ours was held up by an open file for all of `busy_patience`; nothing has changed (section 10)."""
+
+
+class OutcomeUnresolved(ProtocolError):
+    """A change was asked for, its reply was lost, and looking failed as well (section 9). It happened, or it did not."""
+
+
+class Anomaly(ProtocolError):
+    """Two files claim one name, or one file two. Nothing was touched; the message names them."""

@@ -26,7 +26,7 @@ class _Strict(BaseModel):
 
 
 class FileRecord(_Strict):
-    """One payload: its name without a mark, its size in bytes, its hash as `algorithm:hex` in lower case."""
+    """One payload: its name without a mark, its size in bytes, its hash as `algorithm:hex`, in the case it was given."""
 
     name: str
     size: Annotated[int, Field(ge=0, lt=2**63)]
@@ -38,10 +38,10 @@ class FileRecord(_Strict):
     @classmethod
     def _known_hash(cls, value: str) -> str:
         try:
-            algorithm, digest = parse_hash(value)
+            parse_hash(value)
         except InvalidManifest as error:
             raise ValueError(str(error)) from error
-        return f"{algorithm}:{digest}"
+        return value  # as it was written: a signature covers it so
 
 
 class Producer(_Strict):
@@ -85,8 +85,8 @@ class Manifest(_Strict):
 
 
 def to_object(manifest: Manifest) -> dict[str, Any]:
-    """The manifest as a JSON object; keys that say nothing are left out."""
-    return manifest.model_dump(mode="json", exclude_none=True)
+    """The manifest as a JSON object: exactly the keys that it was given or read with."""
+    return {"manifest": VERSION} | manifest.model_dump(mode="json", exclude_unset=True)
 
 
 def format_manifest(manifest: Manifest) -> bytes:

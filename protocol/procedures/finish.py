@@ -1,0 +1,145 @@
+"""The three ways out of a claim: complete, release, fail (PROTOCOL sections 6 and 7).
+
+Each begins with one rename from exactly the owner's claim name: that rename is the fence, and for `complete` it is the
+commit as well. Whoever lost the claim finds the name gone, has changed nothing, and is told `ClaimLost`.
+
+    complete   C_<owner>_x -> D_x   then payloads -> A_, then D_x -> A_x      anyone may finish what was cut
+    fail       C_<owner>_x -> E_x   then payloads -> E_, then a reason file   an E_ token without it is still being put away
+    release    C_<owner>_x -> x     ready again
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from protocol.errors import Anomaly, ClaimLost, StillBusy
+from protocol.json_text import format_object
+from protocol.names import REASON_SUFFIX, FileKind, Name
+from protocol.operations import Claim, Now, Outcome, Publish, Stat, Store
+from protocol.procedures.rename import rename
+from protocol.rules import Rules, Signal
+from protocol.states import State
+
+_MOST_DOUBLES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class PutAway:
+    """How far an item was put away. `left` are paths that somebody has open: a sweep finishes them, nothing is lost."""
+
+    token: str
+    left: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why an item became an error image, for the person who finds it."""
+
+    kind: str
+    error: str
+    attempts: int
+    host: str
+    owner: str
+
+
+async def complete(rules: Rules, claimed: Name, payloads: Iterable[Name]) -> PutAway:
+    """Commits the claim as processed, and puts the item away.
+
+    Raises ClaimLost (nothing was changed) and StillBusy (still claimed: call again, do not process again). Once this has
+    returned, or raised anything else after the fence, the item is done and needs only to be put away.
+    """
+    if rules.signal is Signal.NONE:
+        free = await _free_name(rules, replace(claimed, state=State.AFTER, owner=""))
+        await _fence(rules, claimed, free)
+        return PutAway(rules.layout.path(free))
+    done = replace(claimed, state=State.DONE, owner="")
+    await _fence(rules, claimed, done)
+    return await put_away(rules, done, payloads)
+
+
+async def put_away(rules: Rules, done: Name, payloads: Iterable[Name]) -> PutAway:
+    """Payloads to after names, then the token. May be called by anyone, any number of times, also at once."""
+    left: list[str] = []
+    again = 0
+    for payload in payloads:
+        again = await _keep(rules, replace(payload, state=State.READY), State.AFTER, again, left)
+    if left:
+        # The token stays D_: that is how everybody sees that something is still to be done.
+        return PutAway(rules.layout.path(done), tuple(left))
+    again = await _keep(rules, done, State.AFTER, again, left)
+    return PutAway(rules.layout.path(replace(done, state=State.AFTER, again=again)), tuple(left))
+
+
+async def release(rules: Rules, claimed: Name) -> None:
+    """Gives an item back, to be claimed again by anyone. Raises ClaimLost, StillBusy."""
+    await _fence(rules, claimed, replace(claimed, state=State.READY, owner=""))
+
+
+async def fail(rules: Rules, claimed: Name, payloads: Iterable[Name], reason: Reason) -> PutAway:
+    """Makes the item an error image with its reason beside it. Raises ClaimLost, StillBusy (nothing was changed)."""
+    error = await _free_name(rules, replace(claimed, state=State.ERROR, owner=""))
+    await _fence(rules, claimed, error)
+    left: list[str] = []
+    again = error.again
+    for payload in payloads:
+        if not rules.is_token(payload.kind):
+            await _keep(rules, replace(payload, state=State.READY), State.ERROR, again, left)
+    if not left:
+        content = {
+            "item": rules.grammar.format(replace(error, state=State.READY, again=0)),
+            "error": reason.error,
+            "kind": reason.kind,
+            "attempts": reason.attempts,
+            "host": reason.host,
+            "owner": reason.owner,
+            "time": (await Now()).utc,
+        }
+        # The name may be taken by the reason of an earlier failure that nobody cleared: that one is as good.
+        await Store(rules.layout.path(replace(error, suffix=REASON_SUFFIX)), format_object(content), rules.algorithm)
+    return PutAway(rules.layout.path(error), tuple(left))
+
+
+async def _fence(rules: Rules, claimed: Name, to: Name) -> None:
+    src, dst = rules.layout.path(claimed), rules.layout.path(to)
+    # A claim's rename may replace its target on some servers, and nothing is ever replaced.
+    if await Stat(dst) is not None:
+        if await Stat(src) is None:
+            raise ClaimLost(f"{src} is no longer there, and {dst} is: another worker took the claim and finished it")
+        raise Anomaly(f"{src} cannot become {dst}: that name is taken, by another item of the same number")
+    outcome = await rename(Claim, src, dst, patience=rules.busy_patience)
+    if outcome is Outcome.GONE:
+        raise ClaimLost(f"{src} is no longer there: the claim was taken away, or an operator moved it")
+    if outcome is Outcome.EXISTS:
+        raise Anomaly(f"{src} cannot become {dst}: that name is taken, by another item of the same number")
+    if outcome is Outcome.BUSY:
+        raise StillBusy(f"{src} is held open by somebody, for longer than {rules.busy_patience:g} s; it stays claimed")
+
+
+async def _free_name(rules: Rules, name: Name) -> Name:
+    """The name itself, or with the first "+n" that is free: a number that came twice keeps both images."""
+    for again in range(_MOST_DOUBLES):
+        candidate = replace(name, again=again)
+        if await Stat(rules.layout.path(candidate)) is None:
+            return candidate
+    raise Anomaly(f"{rules.layout.path(name)} is there {_MOST_DOUBLES} times over; something uses one number again and again")
+
+
+async def _keep(rules: Rules, name: Name, state: State, again: int, left: list[str]) -> int:
+    """Renames one file into its last state, beside what is there, and returns the double's number that it got.
+
+    A file that is not there was put away by somebody else, or never came; both are settled. A busy one goes to `left`.
+    """
+    src = rules.layout.path(name)
+    for double in range(again, _MOST_DOUBLES):
+        dst = rules.layout.path(replace(name, state=state, again=double))
+        outcome = await rename(Publish, src, dst, patience=rules.busy_patience, shared=True)
+        if outcome is Outcome.BUSY:
+            left.append(src)
+        if outcome is not Outcome.EXISTS:
+            return double
+    raise Anomaly(f"{src} cannot be put away: {_MOST_DOUBLES} files of its name are there")
+
+
+def payload_names(names: Iterable[Name]) -> list[Name]:
+    """Of an item's names in any state, its payloads as ready names: what to put away when no manifest can say it."""
+    found = {replace(n, state=State.READY, owner="", again=0) for n in names if n.kind is FileKind.PAYLOAD}
+    return sorted(found, key=lambda n: n.suffix)

@@ -1,0 +1,47 @@
+"""Looking at a drop: all of it, or one item in whatever state."""
+
+from protocol.names import ItemId, Name
+from protocol.operations import Scan
+from protocol.rules import Rules
+from protocol.snapshot import Listed, Snapshot, take_snapshot
+from protocol.states import State
+
+
+async def list_drop(rules: Rules, pattern: str = "*") -> list[Listed]:
+    """Every entry of the drop's folders, but for the folders themselves."""
+    layout = rules.layout
+    entries = [e for e in await Scan("", pattern if not layout.folders else "*") if e.path not in layout.folders]
+    for folder in layout.folders:
+        if folder != layout.claims_folder:
+            entries.extend(await Scan(folder, pattern))
+            continue
+        for owner in await Scan(folder):
+            entries.extend(await Scan(owner.path, pattern) if owner.folder else [owner])
+    return entries
+
+
+async def snapshot(rules: Rules) -> Snapshot:
+    """The whole drop, sorted by what its names say."""
+    return take_snapshot(await list_drop(rules), rules)
+
+
+async def find_item(rules: Rules, item: ItemId) -> list[Name]:
+    """The names of one item that a listing shows, in any state."""
+    found = [
+        rules.layout.parse(e.path) for e in await list_drop(rules, rules.layout.item_pattern(Name(item, "x"))) if e.regular
+    ]
+    return [name for name in found if isinstance(name, Name) and name.item == item]
+
+
+async def ready_tokens(rules: Rules, group: str) -> list[Name]:
+    """The tokens of a group's ready items, by number."""
+    entries = await Scan(rules.layout.folder_of(State.READY), f"{group}*")
+    names = (rules.layout.parse(entry.path) for entry in entries if entry.regular)
+    return sorted(
+        (
+            n
+            for n in names
+            if isinstance(n, Name) and n.state is State.READY and n.item.group == group and rules.is_token(n.kind)
+        ),
+        key=lambda n: (n.item, n.suffix),
+    )

@@ -1,0 +1,224 @@
+"""Publishing an item: written under before names, checked, then renamed, the token last (PROTOCOL section 5).
+
+    step                          dying, or failing, here leaves
+    1 create and fill B_ payloads   B_ files, which nobody reads
+    2 create B_ token               the same
+    3 rename payloads               ready payloads without a token: nobody reads them
+    4 rename the token              a published item: this rename is the publication
+
+Up to the first rename a failure takes the B_ files away again. From then on the way is forward only: the names that are
+left are enough to finish, and sending again would hand the same content over twice (`PublishInterrupted`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from protocol.checksum_file import format_checksums
+from protocol.errors import IntegrityError, InvalidName, OutcomeUnresolved, PublishInterrupted, SequenceTaken
+from protocol.hashes import parse_hash
+from protocol.manifest import FileRecord, Manifest, Producer, format_manifest
+from protocol.names import ItemId, Name, check_suffix
+from protocol.operations import Content, Fetch, Now, Outcome, Publish, Stat, Store, Stored
+from protocol.procedures.look import find_item
+from protocol.procedures.rename import remove, rename
+from protocol.rules import Rules, Signal, Verify
+from protocol.states import State
+
+Sign = Callable[[Manifest], Manifest]
+
+
+@dataclass(frozen=True, slots=True)
+class DraftFile:
+    """One payload to be sent. `expected` is its hash as `algorithm:hex` where it is known beforehand."""
+
+    suffix: str
+    content: Content
+    source_name: str | None = None
+    records: int | None = None
+    expected: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An item to be sent: everything of it but its number. `key` identifies the hand-off across retries and hops."""
+
+    group: str
+    files: tuple[DraftFile, ...]
+    key: str
+    producer: Producer
+    meta: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What was handed over. `names` are its ready names, the token last; `size` is in bytes over all payloads."""
+
+    item: ItemId
+    key: str
+    names: tuple[str, ...]
+    size: int
+    hashes: tuple[str, ...]
+
+
+def check_draft(rules: Rules, draft: Draft) -> None:
+    """That the item's names fit the drop, before anything is written. Raises InvalidName."""
+    rules.grammar.check_prefix(draft.group)
+    if not draft.files:
+        raise InvalidName("an item needs at least one file")
+    seen: set[str] = set()
+    for file in draft.files:
+        check_suffix(file.suffix)
+        rules.grammar.check_fits(draft.group, file.suffix)
+        if file.suffix.lower() in seen:
+            raise InvalidName(f"two files of one item have the suffix {file.suffix!r}; the suffix is what tells them apart")
+        seen.add(file.suffix.lower())
+    if rules.signal is Signal.NONE and len(draft.files) > 1:
+        raise InvalidName("an item of several files needs a manifest: this drop has signal = 'none'")
+
+
+async def publish(rules: Rules, draft: Draft, number: int, *, given: bool, sign: Sign | None = None) -> Published:
+    """Hands one item over under a number, exclusively, and never replaces anything.
+
+    `given` says that the number was not taken from the counter, so that others may use it: every state is looked through.
+    Raises InvalidName and SequenceTaken (nothing is left behind), IntegrityError (what the server stored, or the source,
+    is not what it should be; nothing is left behind), PublishInterrupted, and whatever stopped the writing.
+    """
+    check_draft(rules, draft)
+    item = ItemId(draft.group, number)
+    if given and (taken := await find_item(rules, item)):
+        raise SequenceTaken(_taken(rules, item, rules.layout.path(taken[0])))
+    made: list[Name] = []
+    try:
+        stored = await _write_payloads(rules, draft, item, made)
+        await _write_token(rules, draft, item, stored, made, sign)
+        if given:
+            await _look_again(rules, item, made)
+        # Nothing of this item is public yet, so even this rename may fail and leave nothing behind.
+        await _reveal(rules, made[0], item)
+    except OutcomeUnresolved as error:
+        raise _interrupted(rules, made, error) from error
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        await _take_away(rules, made, error)
+        raise
+    for name in made[1:]:
+        try:
+            await _reveal(rules, name, item)
+        except Exception as error:
+            raise _interrupted(rules, made, error) from error
+    hashes = tuple(f"{rules.algorithm}:{s.digest}" for s in stored)
+    names = tuple(rules.layout.path(replace(name, state=State.READY)) for name in made)
+    return Published(item, draft.key, names, sum(s.size for s in stored), hashes)
+
+
+async def _write_payloads(rules: Rules, draft: Draft, item: ItemId, made: list[Name]) -> list[Stored]:
+    stored = []
+    for file in draft.files:
+        name = Name(item, file.suffix, State.BEFORE)
+        stored.append(await _make(rules, name, file.content, made))
+        if file.expected is not None and parse_hash(file.expected) != (rules.algorithm, stored[-1].digest):
+            raise IntegrityError(f"{file.source_name or file.suffix}: its content is not what its hash says")
+    return stored
+
+
+async def _make(rules: Rules, name: Name, content: Content | bytes, made: list[Name]) -> Stored:
+    path = rules.layout.path(name)
+    stored = await Store(path, content, rules.algorithm)
+    if stored is None:
+        raise SequenceTaken(
+            f"{path} is there: another producer is writing this number, or one was cut while it did. "
+            f"If nobody writes to it, remove it and send again"
+        )
+    made.append(name)
+    listed = await Stat(path)
+    if listed is None or (listed.size is not None and listed.size != stored.size):
+        there = "nothing" if listed is None else f"{listed.size} bytes"
+        raise IntegrityError(f"{path}: {stored.size} bytes were written and acknowledged, and the server has {there}")
+    if rules.verify is Verify.READBACK and await Fetch(path, rules.algorithm) != stored:
+        raise IntegrityError(f"{path}: what the server stored is not what was written")
+    return stored
+
+
+async def _write_token(
+    rules: Rules, draft: Draft, item: ItemId, stored: list[Stored], made: list[Name], sign: Sign | None
+) -> None:
+    ready = [rules.grammar.format(Name(item, file.suffix)) for file in draft.files]
+    if rules.signal is Signal.NONE:
+        return
+    if rules.signal is Signal.CHECKSUM:
+        content = format_checksums({name: s.digest for name, s in zip(ready, stored, strict=True)})
+    else:
+        records = []
+        for name, file, s in zip(ready, draft.files, stored, strict=True):
+            # Only what is known is written: a key that says nothing would be one more thing to wonder about.
+            known = {"source_name": file.source_name, "records": file.records}
+            fields = {"name": name, "size": s.size, "hash": f"{rules.algorithm}:{s.digest}"}
+            records.append(FileRecord.model_validate(fields | {k: v for k, v in known.items() if v is not None}))
+        manifest = Manifest.model_validate(
+            {
+                "group": draft.group,
+                "sequence": rules.grammar.digits(item.number),
+                "key": draft.key,
+                "created": (await Now()).utc,
+                "producer": draft.producer,
+                "files": records,
+                "meta": draft.meta,
+            }
+        )
+        content = format_manifest(sign(manifest) if sign is not None else manifest)
+    await _make(rules, Name(item, rules.token_suffix(draft.files[0].suffix), State.BEFORE), content, made)
+
+
+async def _look_again(rules: Rules, item: ItemId, made: list[Name]) -> None:
+    """Whether a rival has published the number between our first look and our B_ files.
+
+    His B_ names were the same as ours and had to be gone, so his payloads are at one of these names or were further on;
+    asked in the order in which a file moves, none can slip by.
+    """
+    for name in made:
+        for state in (State.READY, State.DONE, State.AFTER, State.ERROR):
+            path = rules.layout.path(replace(name, state=state))
+            if await Stat(path) is not None:
+                raise SequenceTaken(_taken(rules, item, path))
+
+
+async def _reveal(rules: Rules, before: Name, item: ItemId) -> None:
+    src, dst = rules.layout.path(before), rules.layout.path(replace(before, state=State.READY))
+    outcome = await rename(Publish, src, dst, patience=rules.busy_patience)
+    if outcome is Outcome.DONE:
+        return
+    if outcome is Outcome.EXISTS:
+        raise SequenceTaken(_taken(rules, item, dst))
+    if outcome is Outcome.BUSY:
+        raise OutcomeUnresolved(f"{src} is held open by somebody, for longer than {rules.busy_patience:g} s")
+    # Neither name: somebody has moved it on. A token that was published may be claimed, and even done, by now.
+    later = [n for n in await find_item(rules, item) if n.suffix == before.suffix and n.state is not State.BEFORE]
+    if not later:
+        raise OutcomeUnresolved(f"{src} has vanished while it was being published, and no later name of it is there")
+
+
+async def _take_away(rules: Rules, made: list[Name], error: BaseException) -> None:
+    for name in made:
+        path = rules.layout.path(name)
+        try:
+            gone = await remove(path)
+        except Exception as failure:  # noqa: BLE001 - told with the first error, which is the one to act on
+            error.add_note(f"and {path} could not be removed: {failure}")
+        else:
+            if not gone:
+                error.add_note(f"and {path} could not be removed: somebody has it open")
+
+
+def _interrupted(rules: Rules, made: list[Name], error: Exception) -> PublishInterrupted:
+    left = tuple(rules.layout.path(name) for name in made)
+    return PublishInterrupted(
+        f"cut while publishing {rules.grammar.format(replace(made[0], state=State.READY))}: {error}. "
+        f"Do not send it again; once the drop is reachable, rename what is left of {', '.join(left)} to its name "
+        f"without the mark, the last of them last",
+        left,
+    )
+
+
+def _taken(rules: Rules, item: ItemId, path: str) -> str:
+    return f"number {rules.grammar.digits(item.number)} of group {item.group!r} is in use: {path} is there"

@@ -1,0 +1,55 @@
+"""How one drop is set up: the choices that PROTOCOL.md leaves to a drop, in one value that every procedure is given."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from protocol.hashes import DEFAULT_ALGORITHM
+from protocol.layout import Layout, PrefixLayout
+from protocol.names import CHECKSUM_SUFFIX, MANIFEST_SUFFIX, FileKind, Grammar
+
+
+class Signal(Enum):
+    """What tells a consumer that an item is complete (section 3)."""
+
+    MANIFEST = "manifest"
+    CHECKSUM = "checksum"
+    NONE = "none"
+
+
+class Verify(Enum):
+    """How a producer checks what the server stored before it publishes (section 5)."""
+
+    SIZE = "size"
+    READBACK = "readback"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The settings of one drop. `busy_patience` is in seconds: how long a file that somebody has open is waited for."""
+
+    layout: Layout = field(default_factory=PrefixLayout)
+    signal: Signal = Signal.MANIFEST
+    algorithm: str = DEFAULT_ALGORITHM
+    verify: Verify = Verify.SIZE
+    busy_patience: float = 30.0
+    trusted_keys: frozenset[str] = frozenset()
+
+    @property
+    def grammar(self) -> Grammar:
+        return self.layout.grammar
+
+    def is_token(self, kind: FileKind) -> bool:
+        """Whether a file of this kind is the one whose rename is the transition."""
+        return {
+            Signal.MANIFEST: FileKind.MANIFEST,
+            Signal.CHECKSUM: FileKind.CHECKSUM,
+            Signal.NONE: FileKind.PAYLOAD,
+        }[self.signal] is kind
+
+    def token_suffix(self, first_payload: str) -> str:
+        """The suffix of the token of an item whose first payload has this suffix."""
+        return {
+            Signal.MANIFEST: MANIFEST_SUFFIX,
+            Signal.CHECKSUM: f"{first_payload}.{CHECKSUM_SUFFIX}",
+            Signal.NONE: first_payload,
+        }[self.signal]
