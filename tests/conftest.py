@@ -1,0 +1,3 @@
+"""The fixtures of every test: real servers, started on first use."""
+
+pytest_plugins = ["testenv.fixtures"]
