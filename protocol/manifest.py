@@ -4,6 +4,8 @@
 whose token it is. A manifest is data from a stranger: no name in it is used before both were asked.
 """
 
+import hashlib
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -17,6 +19,7 @@ from protocol.states import State
 
 VERSION = 1
 LARGEST = 1024 * 1024  # bytes
+LONGEST_KEY = 1024  # characters
 MOST_FILES = 4096  # of one item; far above any use, and far below what 1 MiB could hold by accident
 
 
@@ -65,7 +68,7 @@ class Manifest(_Strict):
     manifest: Literal[1] = 1
     group: str
     sequence: Annotated[str, Field(pattern=r"^[0-9]{1,18}$")]
-    key: Annotated[str, Field(min_length=1, max_length=1024)]
+    key: Annotated[str, Field(min_length=1, max_length=LONGEST_KEY)]
     created: str
     producer: Producer = Producer()
     files: Annotated[list[FileRecord], Field(min_length=1, max_length=MOST_FILES)]
@@ -111,6 +114,12 @@ def parse_manifest(data: bytes) -> Manifest:
     except ValidationError as error:
         faults = "; ".join(f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in error.errors())
         raise InvalidManifest(f"the manifest is wrong in {faults}") from error
+
+
+def derived_key(item: ItemId, grammar: Grammar, hashes: Iterable[str]) -> str:
+    """The idempotency key of an item that was given none: its group, number and payload hashes (PROTOCOL section 3)."""
+    key = " ".join((item.group + grammar.digits(item.number), *sorted(hashes)))
+    return key if len(key) <= LONGEST_KEY else f"sha256:{hashlib.sha256(key.encode()).hexdigest()}"
 
 
 def check_describes(manifest: Manifest, item: ItemId, grammar: Grammar) -> dict[str, Name]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from protocol.checksum_file import format_checksums
 from protocol.errors import IntegrityError, InvalidName, OutcomeUnresolved, PublishInterrupted, SequenceTaken
 from protocol.hashes import parse_hash
-from protocol.manifest import FileRecord, Manifest, Producer, format_manifest
+from protocol.manifest import FileRecord, Manifest, Producer, derived_key, format_manifest
 from protocol.names import ItemId, Name, check_suffix
 from protocol.operations import Content, Fetch, Now, Outcome, Publish, Stat, Store, Stored
 from protocol.procedures.look import find_item
@@ -40,11 +40,14 @@ class DraftFile:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An item to be sent: everything of it but its number. `key` identifies the hand-off across retries and hops."""
+    """An item to be sent: everything of it but its number. `key` identifies the hand-off across retries and hops.
+
+    Without a key it is made of group, number and the payloads' hashes, as a reader without a manifest would (section 3).
+    """
 
     group: str
     files: tuple[DraftFile, ...]
-    key: str
+    key: str | None
     producer: Producer
     meta: dict[str, object]
 
@@ -109,7 +112,8 @@ async def publish(rules: Rules, draft: Draft, number: int, *, given: bool, sign:
             raise _interrupted(rules, made, error) from error
     hashes = tuple(f"{rules.algorithm}:{s.digest}" for s in stored)
     names = tuple(rules.layout.path(replace(name, state=State.READY)) for name in made)
-    return Published(item, draft.key, names, sum(s.size for s in stored), hashes)
+    key = draft.key or derived_key(item, rules.grammar, hashes)
+    return Published(item, key, names, sum(s.size for s in stored), hashes)
 
 
 async def _write_payloads(rules: Rules, draft: Draft, item: ItemId, made: list[Name]) -> list[Stored]:
@@ -159,7 +163,7 @@ async def _write_token(
             {
                 "group": draft.group,
                 "sequence": rules.grammar.digits(item.number),
-                "key": draft.key,
+                "key": draft.key or derived_key(item, rules.grammar, [r.hash for r in records]),
                 "created": (await Now()).utc,
                 "producer": draft.producer,
                 "files": records,

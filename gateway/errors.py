@@ -1,0 +1,33 @@
+"""What the gateway itself can report, beside the protocol's and the transports' errors.
+
+GatewayError
+├── ConfigurationError     a setting is wrong: which, why, and what would be right
+├── UnfitDrop              the drop's endpoint cannot keep what a drop promises
+├── SourceChanged          a file changed while it was being sent
+├── HandlerFailed          the handler did not process the item; it may be tried again
+└── DeliveryFailed         the item could not be stored where it should go; not the item's fault
+"""
+
+
+class GatewayError(Exception):
+    """Something the person who runs dropgate can act on. The message says what happened and what to do."""
+
+
+class ConfigurationError(GatewayError):
+    """One or more settings are wrong; every one is named."""
+
+
+class UnfitDrop(GatewayError):
+    """This directory cannot be used as a drop: a guarantee is missing, or its folders are on different volumes."""
+
+
+class SourceChanged(GatewayError):
+    """The file grew, shrank or was written to while it was read; nothing of it was published."""
+
+
+class HandlerFailed(GatewayError):
+    """The handler ran and did not succeed. It counts as an attempt."""
+
+
+class DeliveryFailed(GatewayError):
+    """The destination failed, not the item: it goes back to ready, and no attempt is counted."""

@@ -1,0 +1,71 @@
+"""One transport that is made when it is needed, and made again after it was lost."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self, TypeVar
+
+from gateway.handoff.clock import Backoff, Clock
+from transports.base import Transport
+from transports.errors import Unreachable
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How often a lost endpoint is tried again before the failure is reported, and how long between tries."""
+
+    attempts: int = 6
+    backoff: Backoff = field(default_factory=lambda: Backoff(base=0.25, largest=8.0))
+
+
+class Connection:
+    """A transport for one thread. The first connection is tried once: a wrong address should be told at once.
+
+    `retrying` carries a call over the loss of the connection. It is only for calls that may be repeated: looks, and
+    changes whose failure is known to have changed nothing.
+    """
+
+    def __init__(self, open_transport: Callable[[], Transport], clock: Clock, patience: Patience | None = None) -> None:
+        self._open = open_transport
+        self._clock = clock
+        self._patience = patience or Patience()
+        self._transport: Transport | None = None
+        self._was_connected = False
+
+    def use(self) -> Transport:
+        """The transport, connected. Raises what connecting raises."""
+        if self._transport is None:
+            self._transport = self._open()
+            self._was_connected = True
+        return self._transport
+
+    def lost(self) -> None:
+        """Forgets a transport that has failed; the next use makes a new one."""
+        if self._transport is not None:
+            self._transport.close()
+            self._transport = None
+
+    def retrying(self, call: Callable[[Transport], T]) -> T:
+        """Makes a call, again after each reconnection, as long as patience lasts. Raises the last failure."""
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return call(self.use())
+            except Unreachable:
+                self.lost()
+                if not self._was_connected or attempt >= self._patience.attempts:
+                    raise
+                self._clock.sleep(self._patience.backoff.delay(attempt, self._clock))
+
+    def close(self) -> None:
+        """Ends the connection, if there is one."""
+        self.lost()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()

@@ -1,0 +1,80 @@
+"""Where the bytes of a payload come from: a local file, or a claimed payload in another drop. Each is read once."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.errors import SourceChanged
+from gateway.handoff.connection import Connection
+from gateway.handoff.driver import read_source
+from protocol.errors import IntegrityError
+from protocol.hashes import new_hasher
+from protocol.procedures.claim import Payload
+from transports.base import CHUNK
+from transports.errors import ChangedWhileReading, NotFound
+
+Progress = Callable[[int], None]  # is told how many more bytes have passed
+
+
+def ignore_progress(_: int) -> None:
+    """For callers that show none."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFile:
+    """A file of this host. Raises SourceChanged where it is written to while it is read, and OSError where it cannot be."""
+
+    path: Path
+    progress: Progress = ignore_progress
+
+    def chunks(self) -> Iterator[bytes]:
+        with self.path.open("rb", buffering=0) as file:
+            before = os.fstat(file.fileno())
+            read = 0
+            while data := file.read(CHUNK):
+                read += len(data)
+                yield data
+                self.progress(len(data))
+            after = os.fstat(file.fileno())
+        if read != before.st_size or (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
+            raise SourceChanged(
+                f"{self.path} changed while it was sent: {before.st_size} bytes at first, {read} read, {after.st_size} now. "
+                f"Nothing was published; send it once its writer has finished"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class DropPayload:
+    """A payload of a claimed item, verified as it is read: IntegrityError comes at its end, before anyone can publish it."""
+
+    connection: Connection
+    payload: Payload
+    progress: Progress = ignore_progress
+
+    def chunks(self) -> Iterator[bytes]:
+        hasher = new_hasher(self.payload.algorithm)
+        size = 0
+        try:
+            with read_source(self.connection, self.payload.path) as source:
+                for data in source:
+                    hasher.update(data)
+                    size += len(data)
+                    yield data
+                    self.progress(len(data))
+        except NotFound as error:
+            raise IntegrityError(f"{self.payload.path} vanished between its claim and its reading") from error
+        except ChangedWhileReading as error:
+            raise IntegrityError(f"{self.payload.path} became shorter while it was read: {error}") from error
+        check_payload(self.payload, size, hasher.hexdigest())
+
+
+def check_payload(payload: Payload, size: int, digest: str) -> None:
+    """That what was read is what the item's token promises. Raises IntegrityError."""
+    if payload.size is not None and size != payload.size:
+        raise IntegrityError(f"{payload.path} has {size} bytes, and its manifest says {payload.size}")
+    if payload.digest and digest != payload.digest:
+        raise IntegrityError(
+            f"{payload.path}: its {payload.algorithm} is {digest}, and its manifest says {payload.digest}: "
+            f"the content was changed, or damaged on the way"
+        )

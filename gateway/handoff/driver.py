@@ -1,0 +1,199 @@
+"""Carries out procedures, one operation after the other, over one connection.
+
+This is the edge where transport errors become what a procedure can tell apart. Only a lost reply is passed on as unknown;
+a call that is known not to have changed anything is repeated here, over a new connection if need be.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from gateway.handoff.clock import Backoff, Clock
+from gateway.handoff.connection import Connection
+from protocol.hashes import new_hasher
+from protocol.operations import (
+    Claim,
+    Delete,
+    Fetch,
+    Instant,
+    MakeFolder,
+    Now,
+    Operation,
+    Outcome,
+    Pause,
+    Procedure,
+    Publish,
+    ReadSmall,
+    Receiver,
+    Scan,
+    Stat,
+    Store,
+    Stored,
+)
+from protocol.snapshot import Listed
+from transports.base import Entry, Kind, Sink, Source, Transport
+from transports.errors import AlreadyExists, Busy, ConnectionFailed, NotFound, OutcomeUnknown, TransportError, Unreachable
+from transports.paths import join
+
+T = TypeVar("T")
+
+
+class Driver:
+    """Runs procedures to their end, blocking. For one thread, as its connection is."""
+
+    def __init__(self, connection: Connection, clock: Clock, backoff: Backoff | None = None) -> None:
+        self.connection = connection
+        self.clock = clock
+        self._backoff = backoff or Backoff()
+
+    def run(self, procedure: Procedure[T]) -> T:
+        """The procedure's result. Raises what it raises: protocol errors, and transport errors it had no answer to."""
+        result: Any = None
+        failure: BaseException | None = None
+        try:
+            while True:
+                operation = procedure.send(result) if failure is None else procedure.throw(failure)
+                result, failure = None, None
+                try:
+                    result = self._carry_out(operation)
+                # Thrown into the procedure, an interrupt as well: it takes its unfinished files away.
+                except BaseException as error:  # noqa: BLE001 - nothing is swallowed
+                    if not isinstance(error, Exception):
+                        self.connection.lost()  # cut at an arbitrary point: nobody knows what is on the wire
+                    failure = error
+        except StopIteration as stop:
+            return cast(T, stop.value)
+
+    def _carry_out(self, operation: Operation[Any]) -> Any:
+        retrying = self.connection.retrying
+        match operation:
+            case Store(path, content, algorithm):
+                return self._store(path, content, algorithm)
+            case Fetch(path, algorithm, into):
+                return self._fetch(path, algorithm, into)
+            case ReadSmall(path, limit):
+                return retrying(lambda transport: _read_small(transport, path, limit))
+            case Publish(src, dst):
+                return self._change(lambda transport: transport.publish(src, dst))
+            case Claim(src, dst):
+                return self._change(lambda transport: transport.claim(src, dst))
+            case Delete(path):
+                return self._change(lambda transport: transport.delete(path))
+            case MakeFolder(path):
+                return self._change(lambda transport: transport.make_dir(path))
+            case Scan(folder, pattern):
+                return retrying(lambda transport: _scan(transport, folder, pattern))
+            case Stat(path):
+                return retrying(lambda transport: _stat(transport, path))
+            case Now():
+                return Instant(self.clock.monotonic(), self.clock.utc())
+            case Pause(attempt):
+                return self.clock.sleep(self._backoff.delay(attempt, self.clock))
+        raise TypeError(f"{operation!r} is no operation that this driver knows")
+
+    def _change(self, change: Callable[[Transport], None]) -> Outcome:
+        try:
+            self.connection.retrying(change)
+        except NotFound:
+            return Outcome.GONE
+        except AlreadyExists:
+            return Outcome.EXISTS
+        except Busy:
+            return Outcome.BUSY
+        except OutcomeUnknown:
+            self.connection.lost()
+            return Outcome.UNKNOWN
+        return Outcome.DONE
+
+    def _store(self, path: str, content: Any, algorithm: str) -> Stored | None:
+        hasher = new_hasher(algorithm)
+        size = 0
+        try:
+            sink = self.connection.retrying(lambda transport: transport.create(path))
+        except AlreadyExists:
+            return None
+        except OutcomeUnknown as error:
+            self.connection.lost()
+            error.add_note(f"an empty file {path} may be there; nobody reads it")
+            raise
+        try:
+            for data in (content,) if isinstance(content, bytes) else content.chunks():
+                hasher.update(data)
+                size += len(data)
+                sink.write(data)
+            sink.commit()
+        except BaseException as error:
+            self._discard(sink, path, error)
+            raise
+        return Stored(size, hasher.hexdigest())
+
+    def _discard(self, sink: Sink, path: str, error: BaseException) -> None:
+        """Removes a file that we made and could not finish, over a new connection if the old one is gone."""
+        try:
+            if not isinstance(error, Exception):
+                raise Unreachable("abort", path, "interrupted; the connection is not used again")
+            sink.abort()
+        except TransportError:
+            self.connection.lost()
+            try:
+                self.connection.retrying(lambda transport: transport.delete(path))
+            except NotFound:
+                pass
+            except TransportError as failure:
+                error.add_note(f"and the unfinished {path} could not be removed: {failure}")
+        if isinstance(error, ConnectionFailed | OutcomeUnknown):
+            self.connection.lost()
+
+    def _fetch(self, path: str, algorithm: str, into: Receiver | None) -> Stored | None:
+        def read(transport: Transport) -> Stored:
+            hasher = new_hasher(algorithm)
+            with transport.open_read(path) as source:
+                for data in source:
+                    hasher.update(data)
+                    if into is not None:
+                        into.write(data)
+                return Stored(source.size, hasher.hexdigest())
+
+        try:
+            if into is None:
+                return self.connection.retrying(read)
+            # What a receiver was given cannot be taken back: a second try is up to whoever made the receiver.
+            return read(self.connection.retrying(lambda transport: transport))
+        except NotFound:
+            return None
+        except ConnectionFailed:
+            self.connection.lost()
+            raise
+
+
+def read_source(connection: Connection, path: str) -> Source:
+    """Opens a file for reading, reconnecting if need be. Raises NotFound, Busy, Denied, ConnectionFailed."""
+    return connection.retrying(lambda transport: transport.open_read(path))
+
+
+def _read_small(transport: Transport, path: str, limit: int) -> bytes | None:
+    try:
+        with transport.open_read(path) as source:
+            data = b""
+            while len(data) <= limit and (more := source.read(limit + 1 - len(data))):
+                data += more
+            return data
+    except NotFound:
+        return None
+
+
+def _scan(transport: Transport, folder: str, pattern: str) -> tuple[Listed, ...]:
+    try:
+        return tuple(_listed(entry, join(folder, entry.name)) for entry in transport.scan(folder, pattern))
+    except NotFound:
+        return ()
+
+
+def _stat(transport: Transport, path: str) -> Listed | None:
+    try:
+        return _listed(transport.stat(path), path)
+    except NotFound:
+        return None
+
+
+def _listed(entry: Entry, path: str) -> Listed:
+    return Listed(path, entry.kind is Kind.FILE, entry.kind is Kind.FOLDER, entry.size, entry.modified)

@@ -1,0 +1,96 @@
+"""Looking before repeating: whether an item that we want to publish is at the destination already (PROTOCOL section 9).
+
+Whoever forwards an item may die after its publication and before it could note that. So it looks first, under the number
+it would use, and takes what it finds for its own only where the key says so.
+"""
+
+from dataclasses import replace
+from enum import Enum
+
+from protocol.checksum_file import parse_checksums
+from protocol.errors import InvalidChecksumFile, InvalidManifest, SequenceTaken
+from protocol.hashes import parse_hash
+from protocol.manifest import LARGEST, parse_manifest
+from protocol.names import FileKind, ItemId, Name
+from protocol.operations import Fetch, Outcome, Publish, ReadSmall
+from protocol.procedures.look import find_item
+from protocol.procedures.rename import rename
+from protocol.rules import Rules, Signal
+from protocol.states import State
+
+
+class Found(Enum):
+    """What is at the destination under a number."""
+
+    NOTHING = "nothing"
+    PUBLISHED = "published"  # ours, in whatever state by now
+    UNFINISHED = "unfinished"  # before files without a readable token: being written, or left by a writer that was cut
+
+
+async def adopt(rules: Rules, item: ItemId, key: str | None, hashes: dict[str, str]) -> Found:
+    """Looks for an earlier publication of ours under this number, and finishes one that was cut between its renames.
+
+    `hashes` are our payloads' by suffix, as `algorithm:hex`; they decide where the drop's signal carries no key. Raises
+    SequenceTaken where the number belongs to another item.
+    """
+    names = [name for name in await find_item(rules, item) if not name.again]
+    if not names:
+        return Found.NOTHING
+    tokens = [name for name in names if rules.is_token(name.kind)]
+    settled = [name for name in tokens if name.state is not State.BEFORE]
+    for token in settled or tokens:
+        ours = await _is_ours(rules, token, key, hashes)
+        if ours is False:
+            raise SequenceTaken(
+                f"number {rules.grammar.digits(item.number)} of group {item.group!r} is in use at the destination by another "
+                f"item: {rules.layout.path(token)} is there, with another key"
+            )
+        if ours and (token.state is not State.BEFORE or await _finish(rules, token, names)):
+            return Found.PUBLISHED
+    if settled or any(name.state is not State.BEFORE for name in names):
+        raise SequenceTaken(
+            f"number {rules.grammar.digits(item.number)} of group {item.group!r} is in use at the destination: "
+            f"{', '.join(sorted(rules.layout.path(name) for name in names))}"
+        )
+    return Found.UNFINISHED
+
+
+async def _is_ours(rules: Rules, token: Name, key: str | None, hashes: dict[str, str]) -> bool | None:
+    """Whether the token is that of our item; None where it cannot be told, as with one that was cut while it was written."""
+    path = rules.layout.path(token)
+    if rules.signal is Signal.NONE:
+        expected = hashes.get(token.suffix)
+        if token.state is State.BEFORE or expected is None:
+            return None
+        algorithm, digest = parse_hash(expected)
+        read = await Fetch(path, algorithm)
+        return None if read is None else read.digest == digest
+    data = await ReadSmall(path, LARGEST)
+    if data is None:
+        return None
+    try:
+        if rules.signal is Signal.MANIFEST:
+            manifest = parse_manifest(data)
+            if key is not None:
+                return manifest.key == key
+            there = {record.name: record.hash.lower() for record in manifest.files}
+        else:
+            found = parse_checksums(data, token.item, rules.grammar)
+            there = {rules.grammar.format(name): f"sha256:{digest}" for name, digest in found.items()}
+    except (InvalidManifest, InvalidChecksumFile):
+        return None if token.state is State.BEFORE else False
+    return there == {rules.grammar.format(Name(token.item, suffix)): value.lower() for suffix, value in hashes.items()}
+
+
+async def _finish(rules: Rules, token: Name, names: list[Name]) -> bool:
+    """Renames what is left of a publication whose token was complete, payloads first. False where something is in the way.
+
+    The token is the last file that is written, so everything it names is complete: from here on renames are enough.
+    """
+    before = [n for n in names if n.state is State.BEFORE and n.kind is FileKind.PAYLOAD]
+    for name in (*before, token):
+        dst = rules.layout.path(replace(name, state=State.READY))
+        outcome = await rename(Publish, rules.layout.path(name), dst, patience=rules.busy_patience, shared=True)
+        if outcome is not Outcome.DONE:
+            return False
+    return True
