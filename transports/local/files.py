@@ -1,0 +1,118 @@
+"""A file being made, and a file being read, on the local file system."""
+
+import os
+import stat
+from contextlib import suppress
+
+from transports import errors
+from transports.base import CHUNK, Sink, Source
+from transports.local.errors import error_for, translated
+from transports.local.folders import flush
+
+
+class LocalSink(Sink):
+    """A new file. It keeps its folder open, so that it finds itself again whatever happens to the path."""
+
+    def __init__(self, folder: int, name: bytes, path: str) -> None:
+        """Takes over the folder's descriptor, also where it raises."""
+        self._folder = folder
+        self._name = name
+        self._path = path
+        self._written = 0
+        self._finished = False
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            self._file = os.open(name, flags, 0o666, dir_fd=folder)
+        except OSError as error:
+            os.close(folder)
+            raise error_for("create", path, error, change=True) from error
+        self._made = os.fstat(self._file)
+
+    def write(self, data: bytes) -> None:
+        rest = memoryview(data)
+        with translated("write", self._path):
+            while rest:
+                count = os.write(self._handle("write"), rest)
+                self._written += count
+                rest = rest[count:]
+
+    def commit(self) -> None:
+        with translated("commit", self._path):
+            os.fsync(self._handle("commit"))
+            size = os.fstat(self._file).st_size
+            if size != self._written:
+                raise errors.ServerFailure("commit", self._path, f"{self._written} bytes were written and {size} are there")
+            # NFS and quotas report at close what they did not report before.
+            self._close()
+            flush(self._folder)
+        self._finish()
+
+    def abort(self) -> None:
+        if self._finished:
+            return
+        try:
+            with translated("abort", self._path):
+                with suppress(OSError):  # the file is thrown away
+                    self._close()
+                self._remove()
+        finally:
+            self._finish()
+
+    def _handle(self, operation: str) -> int:
+        if self._file < 0:
+            raise errors.ServerFailure(operation, self._path, "the file is closed already")
+        return self._file
+
+    def _close(self) -> None:
+        file, self._file = self._file, -1
+        if file >= 0:
+            os.close(file)
+
+    def _remove(self) -> None:
+        with suppress(FileNotFoundError):
+            # Somebody may have moved ours away and made another of its name: that one is not ours to remove.
+            if os.path.samestat(os.stat(self._name, dir_fd=self._folder, follow_symlinks=False), self._made):
+                os.unlink(self._name, dir_fd=self._folder)
+
+    def _finish(self) -> None:
+        self._finished = True
+        os.close(self._folder)
+
+
+class LocalSource(Source):
+    """A regular file, read from its start to the size it had when it was opened."""
+
+    def __init__(self, folder: int, name: bytes, path: str) -> None:
+        # O_NONBLOCK: the open of a pipe that somebody put there would wait for its writer.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with translated("open_read", path):
+            self._file = os.open(name, flags, dir_fd=folder)
+        self._path = path
+        self._at = 0
+        about = os.fstat(self._file)
+        if not stat.S_ISREG(about.st_mode):
+            self.close()
+            raise errors.Denied("open_read", path, "it is not a regular file")
+        self.size = about.st_size
+
+    def read(self, limit: int = CHUNK) -> bytes:
+        wanted = min(limit, self.size - self._at)
+        if not wanted:
+            return b""
+        try:
+            data = os.read(self._file, wanted)
+        except OSError as error:
+            failure = error_for("read", self._path, error)
+            if isinstance(failure, errors.NotFound):  # ESTALE: removed, or replaced, on another NFS host
+                failure = errors.ChangedWhileReading("read", self._path, "it is gone from the server")
+            raise failure from error
+        if not data:
+            raise errors.ChangedWhileReading("read", self._path, f"it ended after {self._at} of {self.size} bytes")
+        self._at += len(data)
+        return data
+
+    def close(self) -> None:
+        file, self._file = self._file, -1
+        if file >= 0:
+            with suppress(OSError):
+                os.close(file)
