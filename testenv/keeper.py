@@ -27,7 +27,7 @@ from typing import Any, TypedDict
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from testenv import choice, engine, owner
+from testenv import choice, daemon, engine, owner
 from testenv.box import Box, CannotStart
 from testenv.containers import ContainerBox
 from testenv.processes import ProcessBox
@@ -151,6 +151,11 @@ def _serve_one(listener: socket.socket, answer: Callable[[dict[str, Any]], objec
 def main() -> None:
     """Serves until standard input ends or SIGTERM comes."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with daemon.in_use():
+        _keep()
+
+
+def _keep() -> None:
     remove_stale_folders()
     if engine.version() is not None:
         engine.remove_stale()

@@ -35,6 +35,11 @@ def mark_of(pid: int) -> str:
     return f"{_boot()}.{_namespace()}.{pid}.{started}"
 
 
+def pid_of(mark: str) -> int:
+    """The pid in a mark that `mark_of` has made."""
+    return int(mark.split(".")[2])
+
+
 def is_dead(mark: str) -> bool:
     """Whether the process of this mark is known to be gone.
 

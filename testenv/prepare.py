@@ -1,0 +1,79 @@
+"""Makes this machine ready to run the test servers: packages, an engine, images. Quick where all of it is there.
+
+python -m testenv.prepare                  makes everything ready, and leaves the engine running
+python -m testenv.prepare COMMAND...       then also runs COMMAND, stops an engine of its own, and ends as COMMAND did
+"""
+
+import os
+import signal
+import subprocess
+import sys
+
+from testenv import daemon, images, packages
+from testenv.choice import VARIABLE
+
+
+class CannotPrepare(Exception):
+    """No test server can be run here. The text says why, and what can be done."""
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"testenv: {text}\n")
+    sys.stderr.flush()
+
+
+def prepare() -> None:
+    """Everything that `DROPGATE_TEST_SERVERS` asks for is there on return. To be called within `daemon.in_use`.
+
+    Where it is `auto` and containers cannot be had, it becomes `process`, and the reason is told. Raises `CannotPrepare`.
+    """
+    lacking = packages.missing(packages.SERVERS) if packages.may_install() else []
+    if lacking:
+        _say("installing " + " ".join(lacking))
+        try:
+            packages.install(lacking)
+        except packages.InstallFailed as error:
+            raise CannotPrepare(str(error)) from error
+    wanted = os.environ.get(VARIABLE) or "auto"
+    if wanted == "process":
+        return
+    try:
+        daemon.ensure(_say)
+        images.build_missing(_say)
+    except (packages.InstallFailed, daemon.DaemonFailed, images.CannotBuild) as error:
+        if wanted == "container":
+            raise CannotPrepare(f"{VARIABLE}=container, but {error}") from error
+        _say(f"no containers here, so the servers run as plain processes: {error}")
+        os.environ[VARIABLE] = "process"
+
+
+def _run(command: list[str]) -> int:
+    """Runs the command; a signal that ends a run ends the command first."""
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    # Ctrl-C reaches the command by itself. It cleans up; this process has to wait for that.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: process.send_signal(signal.SIGINT))
+    code = process.wait()
+    return code if code >= 0 else 128 - code
+
+
+def main(command: list[str]) -> int:
+    """Prepares, and runs the command if there is one. The exit code is the command's."""
+    try:
+        with daemon.in_use():
+            try:
+                prepare()
+            except CannotPrepare as error:
+                _say(f"cannot run the test servers: {error}")
+                return 1
+            if not command:
+                return 0
+            code = _run(command)
+    finally:
+        if command:
+            daemon.stop_if_ours()
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
