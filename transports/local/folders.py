@@ -38,9 +38,12 @@ class Folders:
             os.close(folder)
 
     @contextmanager
-    def opened(self, operation: str, path: str) -> Iterator[int]:
-        """A descriptor of a folder, for as long as the block lasts. Raises NotFound, Denied, UnsafePath, Unreachable."""
-        folder = self.open(operation, path)
+    def opened(self, operation: str, path: str, *, on_behalf_of: str | None = None) -> Iterator[int]:
+        """A descriptor of a folder, for as long as the block lasts. Raises NotFound, Denied, UnsafePath, Unreachable.
+
+        `on_behalf_of` is the path that the caller was given, and that an error names, where it is another one.
+        """
+        folder = self.open(operation, path, on_behalf_of=on_behalf_of)
         try:
             yield folder
         finally:
@@ -50,18 +53,19 @@ class Folders:
     def holding(self, operation: str, path: str) -> Iterator[tuple[int, bytes]]:
         """A descriptor of the folder that holds a name, and the name."""
         folder, name = named(operation, path)
-        with self.opened(operation, folder) as descriptor:
+        with self.opened(operation, folder, on_behalf_of=path) as descriptor:
             yield descriptor, name
 
-    def open(self, operation: str, path: str) -> int:
+    def open(self, operation: str, path: str, *, on_behalf_of: str | None = None) -> int:
         """A descriptor of a folder, for the caller to close."""
-        folder = self._open_root(operation, path)
+        asked = path if on_behalf_of is None else on_behalf_of
+        folder = self._open_root(operation, asked)
         for segment in checked(operation, path).split("/") if path else ():
             outer = folder
             try:
                 folder = os.open(segment.encode(), _FOLDER | os.O_NOFOLLOW, dir_fd=outer)
             except OSError as error:
-                raise _in_the_way(operation, path, outer, segment, error) from error
+                raise _in_the_way(operation, asked, outer, segment, error) from error
             finally:
                 os.close(outer)
         return folder
@@ -107,5 +111,6 @@ def _in_the_way(operation: str, path: str, outer: int, segment: str, error: OSEr
         except FileNotFoundError:
             link = False
     if link:
-        return errors.UnsafePath(operation, path, f"'{segment}' is a symbolic link, and none is followed")
-    return error_for(operation, path, error)
+        return errors.UnsafePath(operation, path, f"{segment!r} is a symbolic link, and none is followed")
+    failure = error_for(operation, path, error)
+    return type(failure)(operation, path, f"the folder {segment!r}: {failure.detail}")

@@ -38,7 +38,7 @@ class LocalTransport(Transport):
     def create(self, path: str) -> Sink:
         self._may("create", path)
         folder, name = named("create", path)
-        return LocalSink(self._folders.open("create", folder), name, path)
+        return LocalSink(self._folders.open("create", folder, on_behalf_of=path), name, path)
 
     def open_read(self, path: str) -> Source:
         self._may("open_read", path)
