@@ -25,6 +25,10 @@ class SourceChanged(GatewayError):
     """The file grew, shrank or was written to while it was read; nothing of it was published."""
 
 
+class SourceFailed(GatewayError):
+    """The source drop failed while a payload was read; its transport error is the cause. Nothing was published."""
+
+
 class HandlerFailed(GatewayError):
     """The handler ran and did not succeed. It counts as an attempt."""
 

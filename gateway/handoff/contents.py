@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.errors import SourceChanged
+from gateway.errors import SourceChanged, SourceFailed
 from gateway.handoff.connection import Connection
 from gateway.handoff.driver import read_source
 from protocol.errors import IntegrityError
 from protocol.hashes import new_hasher
 from protocol.procedures.claim import Payload
 from transports.base import CHUNK
-from transports.errors import ChangedWhileReading, NotFound
+from transports.errors import ChangedWhileReading, ConnectionFailed, NotFound, TransportError
 
 Progress = Callable[[int], None]  # is told how many more bytes have passed
 
@@ -46,19 +46,24 @@ class LocalFile:
 
 @dataclass(frozen=True, slots=True)
 class DropPayload:
-    """A payload of a claimed item, verified as it is read: IntegrityError comes at its end, before anyone can publish it."""
+    """A payload of a claimed item, checked as it is read: IntegrityError comes at its end, before anyone can publish it.
+
+    `hashed_elsewhere` says that whoever stores it compares its hash already, so that no byte is hashed twice.
+    """
 
     connection: Connection
     payload: Payload
+    hashed_elsewhere: bool = False
     progress: Progress = ignore_progress
 
     def chunks(self) -> Iterator[bytes]:
-        hasher = new_hasher(self.payload.algorithm)
+        hasher = None if self.hashed_elsewhere else new_hasher(self.payload.algorithm)
         size = 0
         try:
             with read_source(self.connection, self.payload.path) as source:
                 for data in source:
-                    hasher.update(data)
+                    if hasher is not None:
+                        hasher.update(data)
                     size += len(data)
                     yield data
                     self.progress(len(data))
@@ -66,7 +71,11 @@ class DropPayload:
             raise IntegrityError(f"{self.payload.path} vanished between its claim and its reading") from error
         except ChangedWhileReading as error:
             raise IntegrityError(f"{self.payload.path} became shorter while it was read: {error}") from error
-        check_payload(self.payload, size, hasher.hexdigest())
+        except TransportError as error:
+            if isinstance(error, ConnectionFailed):
+                self.connection.lost()
+            raise SourceFailed(f"{self.payload.path} could not be read: {error}") from error
+        check_payload(self.payload, size, self.payload.digest if hasher is None else hasher.hexdigest())
 
 
 def check_payload(payload: Payload, size: int, digest: str) -> None:

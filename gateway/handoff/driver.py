@@ -38,9 +38,14 @@ T = TypeVar("T")
 
 
 class Driver:
-    """Runs procedures to their end, blocking. For one thread, as its connection is."""
+    """Runs procedures to their end, blocking. For one thread, as its connection is.
+
+    `made` holds the paths of files that the last procedure made and that are, as far as is known, still there under the
+    same name: after a failed publication, exactly what it may take away later without touching anybody else's.
+    """
 
     def __init__(self, connection: Connection, clock: Clock, backoff: Backoff | None = None) -> None:
+        self.made: set[str] = set()
         self.connection = connection
         self.clock = clock
         self._backoff = backoff or Backoff()
@@ -49,6 +54,7 @@ class Driver:
         """The procedure's result. Raises what it raises: protocol errors, and transport errors it had no answer to."""
         result: Any = None
         failure: BaseException | None = None
+        self.made.clear()
         try:
             while True:
                 operation = procedure.send(result) if failure is None else procedure.throw(failure)
@@ -73,13 +79,13 @@ class Driver:
             case ReadSmall(path, limit):
                 return retrying(lambda transport: _read_small(transport, path, limit))
             case Publish(src, dst):
-                return self._change(lambda transport: transport.publish(src, dst))
+                return self._change(src, lambda transport: transport.publish(src, dst))
             case Claim(src, dst):
-                return self._change(lambda transport: transport.claim(src, dst))
+                return self._change(src, lambda transport: transport.claim(src, dst))
             case Delete(path):
-                return self._change(lambda transport: transport.delete(path))
+                return self._change(path, lambda transport: transport.delete(path))
             case MakeFolder(path):
-                return self._change(lambda transport: transport.make_dir(path))
+                return self._change(path, lambda transport: transport.make_dir(path))
             case Scan(folder, pattern):
                 return retrying(lambda transport: _scan(transport, folder, pattern))
             case Stat(path):
@@ -90,10 +96,11 @@ class Driver:
                 return self.clock.sleep(self._backoff.delay(attempt, self.clock))
         raise TypeError(f"{operation!r} is no operation that this driver knows")
 
-    def _change(self, change: Callable[[Transport], None]) -> Outcome:
+    def _change(self, path: str, change: Callable[[Transport], None]) -> Outcome:
         try:
             self.connection.retrying(change)
         except NotFound:
+            self.made.discard(path)
             return Outcome.GONE
         except AlreadyExists:
             return Outcome.EXISTS
@@ -102,6 +109,7 @@ class Driver:
         except OutcomeUnknown:
             self.connection.lost()
             return Outcome.UNKNOWN
+        self.made.discard(path)
         return Outcome.DONE
 
     def _store(self, path: str, content: Any, algorithm: str) -> Stored | None:
@@ -115,6 +123,7 @@ class Driver:
             self.connection.lost()
             error.add_note(f"an empty file {path} may be there; nobody reads it")
             raise
+        self.made.add(path)
         try:
             for data in (content,) if isinstance(content, bytes) else content.chunks():
                 hasher.update(data)
@@ -132,12 +141,11 @@ class Driver:
             if not isinstance(error, Exception):
                 raise Unreachable("abort", path, "interrupted; the connection is not used again")
             sink.abort()
+            self.made.discard(path)
         except TransportError:
             self.connection.lost()
             try:
-                self.connection.retrying(lambda transport: transport.delete(path))
-            except NotFound:
-                pass
+                self._change(path, lambda transport: transport.delete(path))
             except TransportError as failure:
                 error.add_note(f"and the unfinished {path} could not be removed: {failure}")
         if isinstance(error, ConnectionFailed | OutcomeUnknown):

@@ -1,0 +1,44 @@
+"""The command `dropgate`."""
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from gateway.cli.receive import receive
+from gateway.cli.run import run
+from gateway.cli.send import send
+from gateway.cli.status import status
+
+app = typer.Typer(
+    name="dropgate",
+    help="Hand files from one host to another through a plain directory: local disk, SFTP and SMB.",
+    epilog="Exit codes: 0 done, 1 some item failed, 2 usage or configuration, 3 endpoint unreachable or refused.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # a trace with local variables would show passwords
+)
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"dropgate {version('dropgate')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Options before the command."""
+
+
+for command in (send, receive, run, status):
+    app.command()(command)
+
+
+def main() -> None:
+    """The console script."""
+    app()

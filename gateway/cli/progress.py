@@ -1,0 +1,47 @@
+"""Progress on a terminal: rate and time left. On a pipe there is none, and nothing is printed."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    FileSizeColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+from gateway.cli.common import errors
+
+
+@contextlib.contextmanager
+def sending(total_bytes: int, files: int) -> Iterator[tuple[Callable[[int], None], Callable[[str], None]]]:
+    """A bar over all bytes of a command: `advance(bytes)`, and `show(name)` for the file at hand."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=errors, disable=not errors.is_terminal, transient=True) as progress:
+        task = progress.add_task(f"{files} file{'s' if files != 1 else ''}", total=total_bytes)
+        yield (
+            lambda count: progress.advance(task, count),
+            lambda name: progress.update(task, description=name),
+        )
+
+
+@contextlib.contextmanager
+def receiving() -> Iterator[tuple[Callable[[int], None], Callable[[int], None]]]:
+    """Bytes whose total nobody knows: `advance(bytes)`, and `show(items)` for how many items have come."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), FileSizeColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=errors, disable=not errors.is_terminal, transient=True) as progress:
+        task = progress.add_task("waiting", total=None)
+        yield (
+            lambda count: progress.advance(task, count),
+            lambda items: progress.update(task, description=f"{items} item{'s' if items != 1 else ''}"),
+        )

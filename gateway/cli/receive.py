@@ -1,0 +1,146 @@
+"""`dropgate receive`: claims items, verifies them, and delivers them into a folder or to a command."""
+
+import contextlib
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gateway.cli.common import (
+    DONE,
+    SOME_FAILED,
+    errors,
+    exit_code,
+    failures_end_well,
+    open_drop,
+    say,
+    say_json,
+    stop_on_signals,
+)
+from gateway.cli.options import Config, DropArgument, HostKey, Json, LayoutOption, SignalOption, Width
+from gateway.cli.progress import receiving
+from gateway.drop import Drop
+from gateway.errors import ConfigurationError, DeliveryFailed
+from gateway.handoff.consumer import Consumer, Event, Handler, Ordering, Result
+from gateway.handoff.contents import Progress
+from gateway.handoff.deliver import ToFolder
+from gateway.handoff.execute import ToCommand, split_command
+from gateway.service.loop import Loop, run_all
+from transports.connect import connect
+from transports.endpoint import Endpoint
+from transports.errors import NotFound
+from transports.urls import parse_url
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Tells each outcome, from several threads, and remembers whether all went well."""
+
+    drop: Drop
+    show: Callable[[int], None]
+    as_json: bool
+    done: int = 0
+    worst: int = DONE
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, event: Event) -> None:
+        with self.lock:
+            if event.result is Result.PROCESSED:
+                self.done += 1
+                self.show(self.done)
+            else:
+                self.worst = SOME_FAILED
+            self._tell(event)
+
+    def _tell(self, event: Event) -> None:
+        digits = self.drop.rules.grammar.digits(event.item.number)
+        size = sum(p.size or 0 for p in event.contents.payloads) if event.contents is not None else None
+        if self.as_json:
+            fields: dict[str, object] = {
+                "item": event.item.group + digits,
+                "group": event.item.group,
+                "sequence": digits,
+                "result": event.result.value,
+                "attempt": event.attempt,
+                "bytes": size,
+                "outcome": event.outcome,
+                "error": event.error,
+                "left": list(event.left),
+            }
+            say_json({key: value for key, value in fields.items() if value not in ("", None, [])})
+        elif event.result is Result.PROCESSED:
+            say(f"{event.item.group}{digits}  {size} bytes  {event.outcome}")
+        if event.result is not Result.PROCESSED:
+            errors.print(
+                f"{event.item.group}{digits}  {event.result.value} (attempt {event.attempt}): {event.error}", markup=False
+            )
+        if event.left:
+            errors.print(f"{event.item.group}{digits}  still to be put away: {', '.join(event.left)}", markup=False)
+
+
+def receive(
+    drop: DropArgument,
+    group: Annotated[list[str], typer.Option(help="Group prefix to take; may be repeated.", show_default=False)],
+    to: Annotated[Path | None, typer.Option("--to", help="Deliver into this folder.", show_default=False)] = None,
+    command: Annotated[
+        str | None, typer.Option("--exec", help="Run this for each item, {} is the file.", show_default=False)
+    ] = None,
+    original_names: Annotated[bool, typer.Option("--original-names", help="With --to: the producer's file names.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="End when nothing is left.")] = False,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Workers, each with its own connection.")] = 1,
+    ordering: Annotated[Ordering, typer.Option(help="In which order items are taken.")] = Ordering.SHUFFLE,
+    max_attempts: Annotated[int, typer.Option(min=1, help="After so many an item becomes an error image.")] = 5,
+    poll: Annotated[float, typer.Option(min=0.05, help="Seconds between two looks at an idle drop.")] = 1.0,
+    layout: LayoutOption = None,
+    signal: SignalOption = None,
+    width: Width = None,
+    host_key: HostKey = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Take items of GROUP out of DROP: claimed, verified, delivered, and kept there as after images."""
+    with failures_end_well():
+        if (to is None) == (command is None):
+            raise ConfigurationError("say where items go: either --to DIR or --exec 'COMMAND {}'")
+        if original_names and to is None:
+            raise ConfigurationError("--original-names goes with --to")
+        if ordering is Ordering.STRICT and workers != 1:
+            raise ConfigurationError("--ordering strict takes one item at a time; leave --workers out")
+        source = open_drop(drop, config, host_key, layout=layout, signal=signal, width=width)
+        with contextlib.ExitStack() as stack:
+            stop = stack.enter_context(stop_on_signals())
+            advance, show = stack.enter_context(receiving())
+            tally = _Tally(source, show, as_json)
+
+            def trouble(error: Exception) -> None:
+                errors.print(f"dropgate: endpoint away, trying again: {error}", markup=False)
+
+            def job() -> Callable[[], None]:
+                handler = _handler(stack, to, command, advance, original_names=original_names)
+                consumer: Consumer = stack.enter_context(
+                    source.consumer(tuple(group), handler, tally, ordering=ordering, max_attempts=max_attempts, once=once)
+                )
+                loop = Loop(stop, source.clock, trouble, poll)
+                return lambda: (loop.run_once if once else loop.run)(consumer)
+
+            failures = run_all([job() for _ in range(workers)], stop)
+        for failure in failures:
+            if not isinstance(failure, DeliveryFailed):
+                raise failure
+            tally.worst = max(tally.worst, exit_code(failure))
+        raise typer.Exit(tally.worst if once else DONE)
+
+
+def _handler(
+    stack: contextlib.ExitStack, to: Path | None, command: str | None, advance: Progress, *, original_names: bool
+) -> Handler:
+    if to is None:
+        return ToCommand(split_command(command or ""), advance)
+    try:
+        folder = connect(Endpoint(parse_url(str(to.expanduser().absolute()))))
+    except NotFound as error:
+        raise ConfigurationError(f"--to {to}: there is no such folder; make it first") from error
+    return ToFolder(stack.enter_context(folder), original_names, advance)

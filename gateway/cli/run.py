@@ -1,0 +1,42 @@
+"""`dropgate run`: runs the routes of a configuration until it is told to stop."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gateway.cli.common import failures_end_well, stop_on_signals
+from gateway.cli.logs import set_up_logs
+from gateway.errors import ConfigurationError
+from gateway.service.daemon import Daemon, Route
+from gateway.settings import load
+
+
+def run(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="The configuration file.", show_default=False)],
+    once: Annotated[bool, typer.Option("--once", help="End when every source is empty.")] = False,
+) -> None:
+    """Carry items along every route of CONFIG. SIGTERM and Ctrl-C finish the item at hand and leave no claim behind."""
+    with failures_end_well():
+        set_up_logs(sys.stderr)
+        if not config.is_file():
+            raise ConfigurationError(f"there is no configuration file {config}")
+        settings = load(config)
+        if not settings.route:
+            raise ConfigurationError(f"{config} has no [[route]]; nothing would be done")
+        routes = [
+            Route(
+                route.title,
+                settings.open_drop(route.from_),
+                settings.open_drop(route.to),
+                tuple(route.groups or settings.drop[route.from_].groups),
+                route.ordering,
+                route.workers,
+                route.max_attempts,
+                route.poll,
+            )
+            for route in settings.route
+        ]
+        with stop_on_signals() as stop:
+            Daemon(routes, stop).run(once=once)

@@ -1,0 +1,110 @@
+"""`dropgate send`: hands files over to a drop, each as an item, or all as one."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gateway.cli.common import (
+    DONE,
+    SOME_FAILED,
+    complain,
+    exit_code,
+    failures_end_well,
+    open_drop,
+    say,
+    say_json,
+)
+from gateway.cli.options import Config, DropArgument, HostKey, Json, LayoutOption, SignalOption, Width
+from gateway.cli.progress import sending
+from gateway.errors import ConfigurationError, GatewayError
+from gateway.handoff.producer import Outgoing, Producer, suffix_of
+from protocol.errors import ProtocolError
+from protocol.procedures.publish import Published
+from transports.errors import ConnectionFailed, Denied, NoSpace, TransportError
+
+
+def send(
+    drop: DropArgument,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of this host.", show_default=False)],
+    group: Annotated[str, typer.Option(help="Group prefix of the items, such as orders_.", show_default=False)],
+    suffix: Annotated[str | None, typer.Option(help="Suffix in the drop; the file's own unless given.")] = None,
+    sequence: Annotated[int | None, typer.Option(min=0, help="Number of the (first) item; else the group's counter.")] = None,
+    key: Annotated[str | None, typer.Option(help="Idempotency key of the hand-off; else a fresh one.")] = None,
+    meta: Annotated[list[str] | None, typer.Option(help="k=v for the manifest; may be repeated.")] = None,
+    bundle: Annotated[bool, typer.Option("--bundle", help="All files as one item.")] = False,
+    layout: LayoutOption = None,
+    signal: SignalOption = None,
+    width: Width = None,
+    host_key: HostKey = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Publish each FILE as an item of GROUP. Nothing is visible in DROP before it is complete."""
+    with failures_end_well():
+        facts = _meta(meta or [])
+        if key is not None and len(files) > 1 and not bundle:
+            raise ConfigurationError("--key names one hand-off; send one file, or several with --bundle")
+        target = open_drop(drop, config, host_key, layout=layout, signal=signal, width=width)
+        target.rules.grammar.check_prefix(group)
+        batches = [_bundled(files, suffix)] if bundle else [[Outgoing(path, suffix)] for path in files]
+        sizes = {path: path.stat().st_size if path.is_file() else 0 for path in files}
+        worst = DONE
+        with sending(sum(sizes.values()), len(files)) as (advance, show), target.producer() as producer:
+            for number, batch in enumerate(batches):
+                show(batch[0].path.name)
+                outgoing = [Outgoing(o.path, o.suffix, advance) for o in batch]
+                given = None if sequence is None else sequence + number
+                try:
+                    published = producer.send(outgoing, group=group, sequence=given, key=key, meta=facts)
+                except (GatewayError, ProtocolError, TransportError, OSError) as error:
+                    if isinstance(error, ConnectionFailed | Denied | NoSpace):
+                        raise  # the next file would meet the same
+                    complain(error, f"{', '.join(str(o.path) for o in batch)}: ")
+                    worst = max(worst, SOME_FAILED if len(batches) > 1 else exit_code(error))
+                else:
+                    _tell(producer, published, outgoing, as_json=as_json)
+        raise typer.Exit(worst)
+
+
+def _meta(pairs: list[str]) -> dict[str, object]:
+    facts: dict[str, object] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise ConfigurationError(f"--meta {pair!r} is not of the form k=v")
+        if name in facts:
+            raise ConfigurationError(f"--meta {name} is given twice")
+        facts[name] = value
+    return facts
+
+
+def _bundled(files: list[Path], suffix: str | None) -> list[Outgoing]:
+    """One item's files are told apart by suffix alone: where two would have the same one, they are numbered, `1.csv`."""
+    suffixes = [suffix or suffix_of(path) for path in files]
+    counts = Counter(s.lower() for s in suffixes)
+    return [
+        Outgoing(path, f"{index}.{own}" if counts[own.lower()] > 1 else own)
+        for index, (path, own) in enumerate(zip(files, suffixes, strict=True), start=1)
+    ]
+
+
+def _tell(producer: Producer, published: Published, files: list[Outgoing], *, as_json: bool) -> None:
+    grammar = producer.rules.grammar
+    if as_json:
+        say_json(
+            {
+                "item": published.item.group + grammar.digits(published.item.number),
+                "group": published.item.group,
+                "sequence": grammar.digits(published.item.number),
+                "key": published.key,
+                "files": [str(file.path) for file in files],
+                "names": list(published.names),
+                "bytes": published.size,
+                "hashes": list(published.hashes),
+            }
+        )
+    else:
+        sources = ", ".join(str(file.path) for file in files)
+        say(f"{published.item.group}{grammar.digits(published.item.number)}  {published.size} bytes  {sources}")

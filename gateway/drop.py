@@ -1,0 +1,87 @@
+"""The public face: one drop, and what can be done with it.
+
+from gateway.drop import Drop
+
+drop = Drop.at("sftp://orders@files.example/out", groups=("orders_",))
+with drop.producer() as producer:
+    producer.send([Outgoing(Path("today.csv"))], group="orders_")
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from gateway.handoff.clock import Clock
+from gateway.handoff.connection import Connection
+from gateway.handoff.consumer import Consumer, Event, Handler
+from gateway.handoff.driver import Driver
+from gateway.handoff.owner import new_owner
+from gateway.handoff.probe import check_groups, probe
+from gateway.handoff.producer import Producer
+from protocol.procedures import look
+from protocol.rules import Rules
+from protocol.signature import sign
+from protocol.snapshot import Snapshot
+from transports.connect import connect
+from transports.endpoint import Endpoint
+from transports.urls import parse_url
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """A directory on an endpoint, with the rules it is used by.
+
+    `groups` are the group prefixes that are known beforehand; `signing_key` signs the manifests of what is sent.
+    """
+
+    endpoint: Endpoint
+    rules: Rules = field(default_factory=Rules)
+    groups: tuple[str, ...] = ()
+    signing_key: Ed25519PrivateKey | None = None
+    clock: Clock = field(default_factory=Clock)
+
+    @classmethod
+    def at(cls, url: str, *, rules: Rules | None = None, groups: tuple[str, ...] = ()) -> "Drop":
+        """The drop at a URL or a plain path, with default rules unless others are given. Raises InvalidURL."""
+        return cls(Endpoint(parse_url(url)), rules or Rules(), groups)
+
+    def __str__(self) -> str:
+        return str(self.endpoint.location)
+
+    def producer(self) -> Producer:
+        """A producer of its own connection, once the drop was found fit. Raises UnfitDrop and transport errors."""
+        driver, owner = self._driver(), new_owner(self.clock)
+        self._check(driver, owner, self.groups)
+        key = self.signing_key
+        return Producer(driver, self.rules, owner, None if key is None else lambda manifest: sign(manifest, key))
+
+    def consumer(self, groups: tuple[str, ...], handler: Handler, report: Callable[[Event], None], **settings: Any) -> Consumer:
+        """A consumer of its own connection, once the drop was found fit. `settings` are those of `Consumer`.
+
+        Raises InvalidName for a group outside the grammar, UnfitDrop and transport errors.
+        """
+        for group in groups:
+            self.rules.grammar.check_prefix(group)
+        driver, owner = self._driver(), new_owner(self.clock)
+        self._check(driver, owner, groups)
+        return Consumer(driver, self.rules, owner, groups, handler, report, **settings)
+
+    def snapshot(self) -> Snapshot:
+        """What the drop holds just now. Changes nothing. Raises transport errors."""
+        driver = self._driver()
+        with driver.connection:
+            driver.connection.use()
+            return driver.run(look.snapshot(self.rules))
+
+    def _driver(self) -> Driver:
+        return Driver(Connection(lambda: connect(self.endpoint), self.clock), self.clock)
+
+    def _check(self, driver: Driver, owner: str, groups: tuple[str, ...]) -> None:
+        try:
+            probe(driver.connection, self.rules, owner, groups)
+            check_groups(driver.run(look.snapshot(self.rules)), groups)
+        except BaseException:
+            driver.connection.close()
+            raise

@@ -1,0 +1,141 @@
+"""The producer: hands files over to a drop, each as an item or all as one."""
+
+import platform
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from gateway.handoff.contents import LocalFile, Progress, ignore_progress
+from gateway.handoff.driver import Driver
+from protocol.errors import InvalidName, PublishInterrupted, SequenceTaken
+from protocol.manifest import Producer as ProducerFact
+from protocol.names import ItemId, Name
+from protocol.procedures.adopt import Found, adopt
+from protocol.procedures.publish import Draft, DraftFile, Published, Sign, check_draft, publish
+from protocol.procedures.rename import remove
+from protocol.procedures.take_number import take_numbers
+from protocol.rules import Rules
+from protocol.states import State
+
+_FRESH_NUMBERS = 5  # tries, where the counter's number turns out to be in use
+
+
+def producer_fact() -> ProducerFact:
+    """This host and this software, for the manifest."""
+    return ProducerFact.model_validate({"host": platform.node(), "software": f"dropgate {version('dropgate')}"})
+
+
+def suffix_of(path: Path) -> str:
+    """The suffix a file brings: "csv", "tar.gz". Raises InvalidName where it has none that fits the grammar."""
+    parts = path.name.lstrip(".").split(".")[1:]
+    usable: list[str] = []
+    for part in reversed(parts[-2:]):
+        # "report.2024-05.csv" is a csv; "backup.tar.gz" is a tar.gz. More than one part only where each is a plain word.
+        if not (part.isascii() and part.isalnum()) or (usable and part not in ("tar",)):
+            break
+        usable.insert(0, part)
+    if not usable:
+        raise InvalidName(f"{path.name!r} has no suffix that a drop can use; give one with --suffix, such as --suffix csv")
+    return ".".join(usable)
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """One file to be sent: a local path, and the suffix it gets in the drop (its own unless given)."""
+
+    path: Path
+    suffix: str | None = None
+    progress: Progress = ignore_progress
+
+    def draft(self) -> DraftFile:
+        """The file as part of a draft; it is opened only when it is sent."""
+        return DraftFile(self.suffix or suffix_of(self.path), LocalFile(self.path, self.progress), source_name=self.path.name)
+
+
+@dataclass(slots=True)
+class Producer:
+    """Publishes items into one drop. For one thread, as its driver is."""
+
+    driver: Driver
+    rules: Rules
+    owner: str
+    sign: Sign | None = None
+    _next: dict[str, int] = field(default_factory=dict)  # where each group's counter was last seen
+    _left: set[str] = field(default_factory=set)  # unfinished files of ours that could not be removed yet
+
+    def send(
+        self,
+        files: Sequence[Outgoing],
+        *,
+        group: str,
+        sequence: int | None = None,
+        key: str | None = None,
+        meta: Mapping[str, object] | None = None,
+    ) -> Published:
+        """Hands the files over as one item, under `sequence` or the next number of the group's counter.
+
+        Raises InvalidName, SequenceTaken, SequenceExhausted, SourceChanged, IntegrityError, OSError of a source, and
+        transport errors: after each of them nothing was handed over and nothing is left in the drop, or a note on the
+        error says what is. PublishInterrupted says that the item must not be sent again.
+        """
+        draft = Draft(group, tuple(f.draft() for f in files), key or str(uuid.uuid4()), producer_fact(), dict(meta or {}))
+        check_draft(self.rules, draft)
+        for file in files:
+            # Asked before a number is taken: a file that cannot be read should leave no gap.
+            with file.path.open("rb"):
+                pass
+        if sequence is not None:
+            return self._publish(draft, sequence, given=True)
+        for attempt in range(_FRESH_NUMBERS):
+            try:
+                return self._publish(draft, self._take(group), given=False)
+            except SequenceTaken:
+                if attempt == _FRESH_NUMBERS - 1:
+                    raise
+        raise AssertionError("the loop returns or raises")
+
+    def forward(self, draft: Draft, number: int, hashes: Mapping[str, str]) -> Published | None:
+        """Publishes under a given number exactly once, however often it is called: None where it was published before.
+
+        `hashes` are the payloads' by suffix. Raises SequenceTaken where the number belongs to another item, or an
+        unfinished one is in the way; the rest as `send`.
+        """
+        check_draft(self.rules, draft)
+        for path in [path for path in self._left if self._belongs(path, draft.group, number)]:
+            # Ours for certain: nobody else writes to it, so it need not wait for a sweeper.
+            if self.driver.run(remove(path)):
+                self._left.discard(path)
+        found = self.driver.run(adopt(self.rules, ItemId(draft.group, number), draft.key, dict(hashes)))
+        return None if found is Found.PUBLISHED else self._publish(draft, number, given=True)
+
+    def _belongs(self, path: str, group: str, number: int) -> bool:
+        name = self.rules.layout.parse(path)
+        return isinstance(name, Name) and name.item == ItemId(group, number) and name.state is State.BEFORE
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self.driver.connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _take(self, group: str) -> int:
+        number = self.driver.run(take_numbers(self.rules, group, self.owner, hint=self._next.pop(group, None)))
+        self._next[group] = number + 1
+        return number
+
+    def _publish(self, draft: Draft, number: int, *, given: bool) -> Published:
+        try:
+            return self.driver.run(publish(self.rules, draft, number, given=given, sign=self.sign))
+        except PublishInterrupted:
+            raise  # what it left is complete, and is finished by `adopt`, not taken away
+        except BaseException:
+            self._left |= self.driver.made
+            raise

@@ -1,0 +1,88 @@
+"""Runs the routes of a configuration side by side until it is told to stop."""
+
+import contextlib
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import structlog
+
+from gateway.drop import Drop
+from gateway.handoff.clock import Clock
+from gateway.handoff.consumer import Consumer, Event, Ordering, Result
+from gateway.service.loop import Loop, run_all
+from gateway.service.routes import Forward
+
+log: structlog.stdlib.BoundLogger = structlog.get_logger("dropgate")
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A route with its two ends opened: what the daemon needs of the configuration. `poll` is in seconds."""
+
+    title: str
+    source: Drop
+    destination: Drop
+    groups: tuple[str, ...]
+    ordering: Ordering = Ordering.SHUFFLE
+    workers: int = 1
+    max_attempts: int = 5
+    poll: float = 1.0
+
+
+@dataclass(slots=True)
+class Daemon:
+    """All routes of one process. `stop` ends it between two items: no claim is left behind."""
+
+    routes: list[Route]
+    stop: threading.Event
+    clock: Clock = field(default_factory=Clock)
+
+    def run(self, *, once: bool = False) -> None:
+        """Connects every route, then runs them until `stop`; with `once`, until their sources are empty.
+
+        Raises the first failure that needs a person, after all routes have stopped.
+        """
+        with contextlib.ExitStack() as stack:
+            jobs = [self._job(route, stack, once) for route in self.routes for _ in range(route.workers)]
+            log.info("started", routes=[route.title for route in self.routes])
+            failures = run_all(jobs, self.stop)
+        log.info("stopped")
+        if failures:
+            raise failures[0]
+
+    def _job(self, route: Route, stack: contextlib.ExitStack, once: bool) -> Callable[[], None]:
+        producer = stack.enter_context(route.destination.producer())
+        consumer: Consumer = stack.enter_context(
+            route.source.consumer(
+                route.groups,
+                Forward(producer),
+                lambda event: _report(route, event),
+                ordering=route.ordering,
+                max_attempts=route.max_attempts,
+                once=once,
+            )
+        )
+
+        def trouble(error: Exception) -> None:
+            log.warning("endpoint away, trying again", route=route.title, error=str(error))
+
+        loop = Loop(self.stop, self.clock, trouble, route.poll)
+        return lambda: (loop.run_once if once else loop.run)(consumer)
+
+
+def _report(route: Route, event: Event) -> None:
+    fields: dict[str, object] = {
+        "route": route.title,
+        "group": event.item.group,
+        "sequence": route.source.rules.grammar.digits(event.item.number),
+        "attempt": event.attempt,
+    }
+    if event.contents is not None:
+        fields["bytes"] = sum(payload.size or 0 for payload in event.contents.payloads)
+    if event.left:
+        fields["left"] = list(event.left)
+    if event.result is Result.PROCESSED:
+        log.info("forwarded", **fields, outcome=event.outcome)
+    else:
+        log.warning(event.result.value, **fields, error=event.error)

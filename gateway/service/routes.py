@@ -1,0 +1,71 @@
+"""A route: every item of some groups goes from one drop to another, once, under its own number and key.
+
+Each item is claimed at the source, read once while the before files at the destination are written, compared by hash,
+published there, and only then completed here. Cut at any point, it is either still claimed or ready at the source, or
+published at the destination, and the next attempt looks there before it writes (`Producer.forward`).
+"""
+
+from dataclasses import dataclass
+
+from gateway.errors import DeliveryFailed, HandlerFailed
+from gateway.handoff.consumer import Delivery
+from gateway.handoff.contents import DropPayload, Progress, ignore_progress
+from gateway.handoff.producer import Producer, producer_fact
+from protocol.errors import Anomaly, InvalidManifest, InvalidName, OutcomeUnresolved, PublishInterrupted, SequenceTaken
+from protocol.operations import Fetch
+from protocol.procedures.claim import Payload
+from protocol.procedures.look import find_item
+from protocol.procedures.publish import Draft, DraftFile
+from transports.errors import TransportError
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """The handler of a route: publishes a claimed item at the destination, by a producer of the same thread."""
+
+    destination: Producer
+    progress: Progress = ignore_progress
+
+    def __call__(self, delivery: Delivery) -> None:
+        draft = self._draft(delivery)
+        try:
+            published = self.destination.forward(draft, delivery.item.number, self._hashes(delivery))
+        except (SequenceTaken, InvalidName, InvalidManifest, Anomaly) as error:
+            raise HandlerFailed(f"not published at the destination: {error}") from error
+        except (TransportError, PublishInterrupted, OutcomeUnresolved) as error:
+            raise DeliveryFailed(f"the destination failed: {error}") from error
+        delivery.outcome = "was published before" if published is None else f"published as {published.names[-1]}"
+
+    def _draft(self, delivery: Delivery) -> Draft:
+        manifest = delivery.contents.manifest
+        records = {} if manifest is None else {record.name: record.records for record in manifest.files}
+        files = tuple(
+            DraftFile(
+                payload.name.suffix,
+                DropPayload(delivery.driver.connection, payload, self._compares(payload), self.progress),
+                payload.source_name,
+                records.get(delivery.rules.grammar.format(payload.name)),
+                f"{payload.algorithm}:{payload.digest}" if self._compares(payload) else None,
+            )
+            for payload in delivery.contents.payloads
+        )
+        key = delivery.key if all(payload.digest for payload in delivery.contents.payloads) else None
+        if manifest is None:
+            return Draft(delivery.item.group, files, key, producer_fact(), {})
+        return Draft(delivery.item.group, files, key, manifest.producer, dict(manifest.meta))
+
+    def _compares(self, payload: Payload) -> bool:
+        """Whether the destination hashes with the algorithm that the source's token names, so that once is enough."""
+        return bool(payload.digest) and payload.algorithm == self.destination.rules.algorithm
+
+    def _hashes(self, delivery: Delivery) -> dict[str, str]:
+        """The payloads' hashes by suffix. Without a token that says them they are needed only where the number is in use."""
+        known = {p.name.suffix: f"{p.algorithm}:{p.digest}" for p in delivery.contents.payloads if p.digest}
+        if known or not self.destination.driver.run(find_item(self.destination.rules, delivery.item)):
+            return known
+        return delivery.driver.run(_read_hashes(delivery.contents.payloads))
+
+
+async def _read_hashes(payloads: tuple[Payload, ...]) -> dict[str, str]:
+    read = {payload.name.suffix: (payload.algorithm, await Fetch(payload.path, payload.algorithm)) for payload in payloads}
+    return {suffix: f"{algorithm}:{found.digest}" for suffix, (algorithm, found) in read.items() if found is not None}
