@@ -1,0 +1,151 @@
+"""One file being made, and one being read: several requests under way at a time, every answer checked."""
+
+from collections import deque
+
+from transports.base import CHUNK, Sink, Source
+from transports.errors import ChangedWhileReading, ServerFailure
+from transports.smb import messages, replies
+from transports.smb.errors import Lost, Refused, edge
+from transports.smb.link import Link, Request
+
+PIECE = 512 * 1024  # bytes of one READ or WRITE; larger ones are slower, for smbprotocol copies each several times
+DEPTH = 8  # of them under way: 40 MB/s at 100 ms, and 4 MiB held
+_CLOSED = "the file is closed already"
+SLOWEST_DISK = 4 * 1024 * 1024  # bytes a second: FLUSH is given time by the size of the file
+
+
+class SmbSink(Sink):
+    """A file made with FILE_CREATE and held with share mode none: nobody reads, renames or deletes it before `commit`."""
+
+    def __init__(self, link: Link, path: str, wire: str) -> None:
+        """Raises `Refused` and `Lost`; the caller knows what a refusal of a new name means."""
+        self._link = link
+        self._path = path
+        self._wire = wire
+        self._piece = link.piece(PIECE)
+        self._buffer = bytearray()
+        self._sent = 0
+        self._pending: deque[tuple[Request, int]] = deque()
+        access = messages.WRITE_DATA | messages.READ_ATTRIBUTES | messages.DELETE
+        opened, _ = link.enter(messages.open_(wire, access, messages.SHARE_NONE, messages.FILE | messages.ITSELF, new=True))
+        self._handle: bytes | None = opened.file_id
+        self._done = False
+
+    def write(self, data: bytes) -> None:
+        if self._handle is None:
+            raise ServerFailure("write", self._path, _CLOSED)
+        with edge("write", self._path):
+            self._buffer += data
+            while len(self._buffer) >= self._piece:
+                self._send(self._handle, bytes(self._buffer[: self._piece]))
+                del self._buffer[: self._piece]
+
+    def _send(self, handle: bytes, data: bytes) -> None:
+        while len(self._pending) >= DEPTH:
+            self._settle()
+        request = self._link.start(messages.write(handle, self._sent, data), len(data))
+        self._pending.append((request, len(data)))
+        self._sent += len(data)
+
+    def _settle(self) -> None:
+        request, length = self._pending.popleft()
+        count = replies.written(self._link.finish(request))
+        if count != length:
+            raise ServerFailure("write", self._path, f"the server wrote {count} of {length} bytes")
+
+    def commit(self) -> None:
+        """Sends the rest, waits for every answer, sends FLUSH, and closes; the size told at closing must be the size sent."""
+        if self._handle is None:
+            raise ServerFailure("commit", self._path, _CLOSED)
+        with edge("commit", self._path):
+            if self._buffer:
+                self._send(self._handle, bytes(self._buffer))
+                self._buffer.clear()
+            while self._pending:
+                self._settle()
+            self._link.finish(self._link.start(messages.flush(self._handle)), extra=self._sent / SLOWEST_DISK)
+            handle, self._handle = self._handle, None  # gone whatever CLOSE is answered with
+            size = replies.size_at_close(self._link.call(messages.close(handle, attributes=True)))
+            if size is None:
+                size = self._link.visit(messages.open_(self._wire, messages.READ_ATTRIBUTES, messages.SHARE_ALL))[0].size
+        if size != self._sent:
+            raise ServerFailure("commit", self._path, f"{self._sent} bytes were written, and the server has {size}")
+        self._done = True
+
+    def abort(self) -> None:
+        """Removes the file through the handle that made it, or, once that is closed, by name."""
+        if self._done:
+            return
+        self._done = True
+        self._buffer.clear()
+        with edge("abort", self._path, changes=True):
+            while self._pending:
+                try:
+                    self._link.finish(self._pending.popleft()[0])
+                except Refused:
+                    continue  # the file goes, and with it what could not be written
+            handle, self._handle = self._handle, None
+            if handle is not None:
+                self._link.leave(handle, messages.remove(handle))
+            else:
+                opening = messages.open_(self._wire, messages.DELETE, messages.SHARE_NONE, messages.FILE | messages.ITSELF)
+                self._link.visit(opening, messages.remove())
+
+
+class SmbSource(Source):
+    """A file opened for reading with share mode read: others may read it too, and nobody may write, rename or delete it.
+
+    Read ahead, in a bounded number of pieces, from the first `read` on.
+    """
+
+    def __init__(self, link: Link, path: str, wire: str) -> None:
+        """Raises `Refused` and `Lost`. The server itself refuses a symbolic link that it leaves to its clients."""
+        self._link = link
+        self._path = path
+        access = messages.READ_DATA | messages.READ_ATTRIBUTES
+        opened, _ = link.enter(messages.open_(wire, access, messages.SHARE_READ, messages.FILE))
+        self._handle: bytes | None = opened.file_id
+        self.size = opened.size
+        self._piece = link.piece(PIECE)
+        self._asked = 0
+        self._given = 0
+        self._held = memoryview(b"")
+        self._pending: deque[tuple[Request, int]] = deque()
+
+    def read(self, limit: int = CHUNK) -> bytes:
+        if self._handle is None:
+            raise ServerFailure("read", self._path, _CLOSED)
+        if not self._held and self._given < self.size:
+            with edge("read", self._path):
+                self._fetch(self._handle)
+        data = bytes(self._held[:limit])
+        self._held = self._held[limit:]
+        self._given += len(data)
+        return data
+
+    def _fetch(self, handle: bytes) -> None:
+        while self._asked < self.size and len(self._pending) < DEPTH:
+            length = min(self._piece, self.size - self._asked)
+            self._pending.append((self._link.start(messages.read(handle, self._asked, length), length), length))
+            self._asked += length
+        request, length = self._pending.popleft()
+        data = replies.data(self._link.finish(request))
+        if len(data) != length:
+            raise ChangedWhileReading("read", self._path, f"{len(data)} bytes came where {length} were left")
+        self._held = memoryview(data)
+
+    def close(self) -> None:
+        """What is still under way is waited for: an answer nobody takes would be kept by smbprotocol for ever."""
+        handle, self._handle = self._handle, None
+        if handle is None:
+            return
+        self._held = memoryview(b"")
+        try:
+            while self._pending:
+                try:
+                    self._link.finish(self._pending.popleft()[0])
+                except Refused:
+                    continue  # nobody reads it any more
+            self._link.call(messages.close(handle))
+        except (Refused, Lost):
+            return  # of no consequence to a reader, and a dead link has no handles
