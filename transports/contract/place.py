@@ -32,15 +32,15 @@ class Place:
     that lives in one process says `processes=False` and is raced by threads.
 
     `folder` is the same directory as a folder of this machine, for `PlantedContract` only. `aliases`: the server shows
-    names that it cannot express under others of its own. `hides_links`: the server follows symbolic links by itself and
-    does not show them.
+    names that it cannot express under others of its own. `hides_kinds`: the server shows symbolic links, pipes and the like
+    as something else, or not at all.
     """
 
     connect: Callable[[str], Transport]
     processes: bool = True
     folder: Path | None = None
     aliases: bool = False
-    hides_links: bool = False
+    hides_kinds: bool = False
 
 
 class ContractBase:
