@@ -15,7 +15,7 @@ from typing import Final, Self
 
 from transports.base import Capabilities, Entry, Kind, Sink, Source, Transport
 from transports.endpoint import Timeouts
-from transports.errors import Busy, Denied, NotFound, ServerFailure, TransportError, UnsafePath, Unsupported
+from transports.errors import Busy, Denied, NotFound, TransportError, UnsafePath, Unsupported
 from transports.paths import checked, join, split
 from transports.sftp.abilities import find_capabilities
 from transports.sftp.client import POSIX_RENAME, Client
@@ -50,20 +50,29 @@ class SftpTransport(Transport):
         folder), Denied, UnsafePath, Unreachable, ServerFailure (no SFTP version 3).
         """
         timeouts = timeouts or Timeouts()
-        wire = Wire(stream, reply_timeout=timeouts.reply)
         try:
             with asking("connect", ""):
-                client = Client(wire, timeout=timeouts.connect)
+                client = Client(Wire(stream, reply_timeout=timeouts.reply), timeout=timeouts.connect)
+        except BaseException:
+            stream.close()
+            raise
+        return cls.over_session(client, root, home=home, server=server)
+
+    @classmethod
+    def over_session(cls, client: Client, root: str, *, home: bool, server: str) -> Self:
+        """As `over_stream`, on a session that is open."""
+        try:
+            with asking("connect", ""):
                 place = _located(client, root, home=home)
             return cls(client, place, server)
         except BaseException:
-            wire.close()
+            client.close()
             raise
 
     # ---- files
 
     def create(self, path: str) -> Sink:
-        target = self._at("create", path)
+        target = self._edge.reach_name("create", path)
         with changing("create", path):
             try:
                 handle = self._client.create(target)
@@ -76,13 +85,13 @@ class SftpTransport(Transport):
 
         A pipe or a device is never opened: opening a pipe would hang the server's process.
         """
-        target = self._at("open_read", path)
+        target = self._edge.reach("open_read", path)
         with asking("open_read", path):
             seen = self._client.lstat(target)
             if seen.kind is Kind.LINK:
                 raise UnsafePath("open_read", path, "refused: it is a symbolic link, and could lead anywhere")
             if seen.kind not in (Kind.FILE, None):
-                raise ServerFailure("open_read", path, "it is not a regular file")
+                raise Denied("open_read", path, "it is not a regular file")
             source = SftpSource(self._edge, path, self._client.open_read(target))
             try:
                 source.start(seen.size)
@@ -92,7 +101,7 @@ class SftpTransport(Transport):
         return source
 
     def delete(self, path: str) -> None:
-        target = self._at("delete", path)
+        target = self._edge.reach_name("delete", path)
         with changing("delete", path):
             try:
                 self._client.remove(target)
@@ -105,7 +114,8 @@ class SftpTransport(Transport):
     # ---- renames
 
     def publish(self, src: str, dst: str) -> None:
-        self._at("publish", src), self._at("publish", dst)
+        self._edge.reach_name("publish", src)
+        self._edge.reach_name("publish", dst)
         publish(self._edge, src, dst)
 
     def claim(self, src: str, dst: str) -> None:
@@ -125,7 +135,7 @@ class SftpTransport(Transport):
         return listing(self._edge, folder, pattern)
 
     def stat(self, path: str) -> Entry:
-        target = self._at("stat", path)
+        target = self._edge.reach("stat", path)
         with asking("stat", path):
             # The root is where the configuration says, also through a link; what is in it is taken as it stands.
             seen = self._client.lstat(target) if path else self._client.stat(target)
@@ -134,13 +144,13 @@ class SftpTransport(Transport):
     def same_volume(self, first: str, second: str) -> bool | None:
         volumes = []
         for folder in (first, second):
-            checked("same_volume", folder)
+            self._edge.reach_folder("same_volume", folder)
             with asking("same_volume", folder):
                 volumes.append(self._edge.measure(folder))
         return same_volume(*volumes)
 
     def free_space(self, folder: str = "") -> int | None:
-        checked("free_space", folder)
+        self._edge.reach_folder("free_space", folder)
         with asking("free_space", folder):
             volume = self._edge.measure(folder)
         return volume.available * volume.fragment if volume else None
@@ -148,7 +158,7 @@ class SftpTransport(Transport):
     def server_time(self, folder: str = "") -> float:
         """By a scratch file `T_<random>`; a cut can leave it, empty, and anyone may remove it."""
         path = join(folder, _SCRATCH + secrets.token_hex(8))
-        target = self._at("server_time", path)
+        target = self._edge.reach("server_time", path)
         with asking("server_time", folder):
             try:
                 handle = self._client.create(target)
@@ -173,7 +183,7 @@ class SftpTransport(Transport):
     # ---- folders
 
     def make_dir(self, path: str) -> None:
-        target = self._at("make_dir", path)
+        target = self._edge.reach_name("make_dir", path)
         with changing("make_dir", path):
             try:
                 self._client.mkdir(target)
@@ -181,23 +191,21 @@ class SftpTransport(Transport):
                 raise self._edge.not_made("make_dir", path, error) from error
 
     def remove_dir(self, path: str) -> None:
-        target = self._at("remove_dir", path)
+        target = self._edge.reach_name("remove_dir", path)
         with changing("remove_dir", path):
             try:
                 self._client.rmdir(target)
             except StatusError as error:
                 raise self._not_removed(path, error) from error
+        self._edge.forget_folder(path)
 
     def close(self) -> None:
         self._client.close()
 
     # ---- below
 
-    def _at(self, operation: str, path: str) -> bytes:
-        return self._edge.at(checked(operation, path))
-
     def _rename(self, operation: str, src: str, dst: str) -> None:
-        source, target = self._at(operation, src), self._at(operation, dst)
+        source, target = self._edge.reach_name(operation, src), self._edge.reach_name(operation, dst)
         rename = self._client.posix_rename if self._client.offers(POSIX_RENAME) else self._client.rename
         with changing(operation, src):
             try:

@@ -21,9 +21,10 @@ from transports.errors import (
     ServerFailure,
     TransportError,
     Unreachable,
+    UnsafePath,
     Unsupported,
 )
-from transports.paths import split
+from transports.paths import checked, split
 from transports.sftp.client import STATVFS, Client
 from transports.sftp.packets import READ_ONLY_VOLUME, Attributes, Code, Volume
 from transports.sftp.wire import ConnectionLost, ProtocolViolation, StatusError
@@ -85,10 +86,36 @@ class Edge:
     def __init__(self, client: Client, root: bytes) -> None:
         self.client = client
         self._root = root.rstrip(b"/")
+        self._folders: set[str] = set()  # seen to be folders, and not links
 
     def at(self, path: str) -> bytes:
         """A checked path as the server has it."""
         return self._root + b"/" + path.encode() if path else self._root or b"/"
+
+    def reach(self, operation: str, path: str) -> bytes:
+        """As `at`, for a path from a caller: refused where it is unsafe, or where a folder on the way is a link.
+
+        Version 3 follows links on the way and cannot be told not to. So each folder is looked at, once in a connection: what
+        somebody makes of it later is not noticed. Raises UnsafePath, NotFound, and what looking raises.
+        """
+        folder, _ = split(checked(operation, path))
+        self._enter(operation, path, folder)
+        return self.at(path)
+
+    def reach_folder(self, operation: str, folder: str) -> bytes:
+        """As `reach`, where the path itself must be a folder too."""
+        self._enter(operation, folder, checked(operation, folder))
+        return self.at(folder)
+
+    def reach_name(self, operation: str, path: str) -> bytes:
+        """As `reach`, for something that is to be changed: the root is not."""
+        if not path:
+            raise UnsafePath(operation, path, "the root itself is not to be changed")
+        return self.reach(operation, path)
+
+    def forget_folder(self, folder: str) -> None:
+        """It was removed: what comes there next is looked at."""
+        self._folders = {known for known in self._folders if not f"{known}/".startswith(f"{folder}/")}
 
     # ---- looking
 
@@ -158,6 +185,18 @@ class Edge:
             return self._by_volume(operation, dst, there, error)
 
     # ---- below
+
+    def _enter(self, operation: str, path: str, folder: str) -> None:
+        if not folder or folder in self._folders:
+            return
+        self._enter(operation, path, split(folder)[0])
+        with asking(operation, path):
+            seen = self.client.lstat(self.at(folder))
+        if seen.kind is Kind.LINK:
+            raise UnsafePath(operation, path, f"{folder!r} is a symbolic link, and none is followed")
+        if seen.kind not in (Kind.FOLDER, None):
+            raise NotFound(operation, path, f"{folder!r} is not a folder")
+        self._folders.add(folder)
 
     def _by_volume(self, operation: str, path: str, folder: str, error: StatusError) -> TransportError:
         volume = self.volume(folder)

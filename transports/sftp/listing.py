@@ -21,7 +21,7 @@ def listing(edge: Edge, folder: str, pattern: str) -> Iterator[Entry]:
     """
     client = edge.client
     with asking("scan", folder):
-        handle = client.opendir(edge.at(folder))
+        handle = client.opendir(edge.reach_folder("scan", folder))
     requests: deque[int] = deque()
     try:
         while True:

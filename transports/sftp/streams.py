@@ -10,7 +10,7 @@ import os
 import select
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 _CHUNK: Final = 1024 * 1024  # bytes taken from a pipe at once
@@ -77,8 +77,16 @@ class Inbox:
 class PipeStream:
     """The standard input and output of a child process: `ssh -s host sftp`, or a bare sftp-server."""
 
-    def __init__(self, command: Sequence[str], *, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        worth_telling: Callable[[str], str] = str.strip,
+    ) -> None:
         """Starts the child. Raises OSError where the program cannot be run.
+
+        `worth_telling` picks, from what it wrote to its standard error, what is told when the stream ends.
 
         It gets a session of its own: a Ctrl-C at the terminal is for this process to act on, and must not take the
         connection away from the item being finished.
@@ -104,6 +112,7 @@ class PipeStream:
         self._poll.register(self._from, select.POLLIN)
         self._poll.register(self._errors, select.POLLIN)
         self._inbox = Inbox()
+        self._worth_telling = worth_telling
         self._said = bytearray()
         self._ended = False  # its output
         self._over = False  # either way
@@ -153,6 +162,11 @@ class PipeStream:
         if self._over and not self._closed:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(_PATIENCE)
+        return self._worth_telling(self.said())
+
+    def said(self) -> str:
+        """The end of what the child has written to its standard error so far."""
+        if not self._closed:
             self._listen()
         return self._said.decode("utf-8", "backslashreplace")
 
