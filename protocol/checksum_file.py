@@ -7,6 +7,7 @@ import re
 
 from protocol.errors import InvalidChecksumFile
 from protocol.names import FileKind, Grammar, ItemId, Name
+from protocol.shown import shown
 from protocol.states import State
 
 LARGEST = 1024 * 1024  # bytes, as for a manifest
@@ -36,16 +37,19 @@ def parse_checksums(data: bytes, item: ItemId, grammar: Grammar) -> dict[Name, s
     if not text.endswith("\n"):
         raise InvalidChecksumFile("the checksum file does not end with a newline; it seems to be cut short")
     found: dict[Name, str] = {}
+    folded: set[str] = set()
     for number, line in enumerate(text[:-1].split("\n"), start=1):
         match = _LINE.fullmatch(line.removesuffix("\r"))
         if match is None:
             raise InvalidChecksumFile(f"line {number} of the checksum file is not '<sha256>  <name>' as sha256sum writes it")
+        named = f"line {number} of the checksum file names {shown(match[2])}"
         name = grammar.parse(match[2])
         if not isinstance(name, Name) or name.state is not State.READY or name.item != item:
-            raise InvalidChecksumFile(f"line {number} of the checksum file names {match[2]!r}, which is no file of this item")
+            raise InvalidChecksumFile(f"{named}, which is no file of this item")
         if name.kind is not FileKind.PAYLOAD:
-            raise InvalidChecksumFile(f"line {number} of the checksum file names {match[2]!r}, which is not a payload")
-        if name.suffix.lower() in (known.suffix.lower() for known in found):
-            raise InvalidChecksumFile(f"line {number} of the checksum file names {match[2]!r} again")
+            raise InvalidChecksumFile(f"{named}, which is not a payload")
+        if name.suffix.lower() in folded:
+            raise InvalidChecksumFile(f"{named} again")
+        folded.add(name.suffix.lower())
         found[name] = match[1].lower()
     return found

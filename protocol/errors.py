@@ -5,12 +5,16 @@ ProtocolError
 ├── InvalidManifest           cannot be trusted: syntax, version, types, or names of other items
 ├── InvalidChecksumFile       the same, for `signal = "checksum"`
 ├── InvalidLease              a lease that cannot be read
+├── InvalidRules              settings of a drop that contradict each other
 ├── SignatureRejected         unsigned, or signed by nobody who is trusted
 ├── IntegrityError            the bytes are not those the manifest describes
 ├── SequenceTaken             the number is in use, in whatever state
 ├── SequenceExhausted         the next number would outgrow its width
 ├── PublishInterrupted        cut after the first rename: goes forward only, must not be sent again
-└── ClaimLost                 the claim is no longer ours: stop, touch nothing
+├── ClaimLost                 the claim is no longer ours: stop, touch nothing
+├── StillBusy                 somebody held a file open for all of `busy_patience`: nothing has changed
+├── OutcomeUnresolved         a change was asked for, and nobody can tell whether it was made
+└── Anomaly                   what is there contradicts the protocol: nothing was touched, a person has to look
 """
 
 
@@ -32,6 +36,10 @@ class InvalidChecksumFile(ProtocolError):
 
 class InvalidLease(ProtocolError):
     """A lease that cannot be read (PROTOCOL section 6)."""
+
+
+class InvalidRules(ProtocolError):
+    """Settings of a drop that contradict each other: it would promise what it cannot keep."""
 
 
 class SignatureRejected(ProtocolError):

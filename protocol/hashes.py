@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from protocol.errors import InvalidManifest
+from protocol.shown import shown
 
 
 class Hasher(Protocol):
@@ -34,15 +35,17 @@ def new_hasher(algorithm: str) -> Hasher:
     try:
         return ALGORITHMS[algorithm]()
     except KeyError:
-        raise InvalidManifest(f"hash algorithm {algorithm!r} is not known here; known are {', '.join(ALGORITHMS)}") from None
+        raise InvalidManifest(
+            f"hash algorithm {shown(algorithm)} is not known here; known are {', '.join(ALGORITHMS)}"
+        ) from None
 
 
 def parse_hash(text: str) -> tuple[str, str]:
     """Algorithm and lower-case hex digits of `algorithm:hex`. Raises InvalidManifest."""
     algorithm, colon, digest = text.partition(":")
     if not colon or not _HEX.fullmatch(digest):
-        raise InvalidManifest(f"hash {text!r} is not 'algorithm:hex', such as 'sha256:9f86...'")
+        raise InvalidManifest(f"hash {shown(text)} is not 'algorithm:hex', such as 'sha256:9f86...'")
     expected = len(new_hasher(algorithm).hexdigest())
     if len(digest) != expected:
-        raise InvalidManifest(f"hash {text!r} has {len(digest)} hex digits; {algorithm} has {expected}")
+        raise InvalidManifest(f"hash {shown(text)} has {len(digest)} hex digits; {algorithm} has {expected}")
     return algorithm, digest.lower()

@@ -8,7 +8,20 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 
 from protocol.errors import InvalidName
-from protocol.names import CounterName, Grammar, LeaseName, Name, OriginName, Parsed, SeedName, check_owner
+from protocol.names import (
+    LONGEST_NAME,
+    CounterName,
+    Grammar,
+    LeaseName,
+    Name,
+    OriginName,
+    Parsed,
+    SeedName,
+    check_owner,
+    is_device,
+    is_marked,
+)
+from protocol.shown import shown
 from protocol.states import State
 
 DEFAULT_FOLDERS = ("temp", "incoming", "processing", "archive", "error")
@@ -53,8 +66,8 @@ class Layout(ABC):
     def origin(self, group: str) -> str:
         return self.grammar.format_origin(OriginName(group))
 
-    def seed(self, group: str, owner: str) -> str:
-        return self.grammar.format_seed(SeedName(group, owner))
+    def seed(self, group: str, owner: str, attempt: str) -> str:
+        return self.grammar.format_seed(SeedName(group, owner, attempt))
 
     def lease(self, owner: str) -> str:
         return self.grammar.format_lease(LeaseName(owner))
@@ -84,6 +97,11 @@ class PrefixLayout(Layout):
         return self.grammar.parse(path)
 
 
+def _is_folder_name(name: str) -> bool:
+    safe = all(c.isprintable() and c not in '/\\:*?"<>|+' for c in name)  # a lone surrogate is not printable either
+    return safe and name != "" and name.strip(". ") == name and len(name.encode()) <= LONGEST_NAME and not is_device(name)
+
+
 @dataclass(frozen=True, slots=True)
 class FolderLayout(Layout):
     """Five folders for the marks: before, ready, claimed (with one folder an owner), after, error.
@@ -97,12 +115,12 @@ class FolderLayout(Layout):
     def __post_init__(self) -> None:
         if len(self.names) != len(DEFAULT_FOLDERS):
             raise InvalidName(f"the folder layout needs five names, for {', '.join(DEFAULT_FOLDERS)}; {len(self.names)} given")
-        if len({name.lower() for name in self.names}) != len(self.names):
-            raise InvalidName(f"two folders of the layout have one name: {', '.join(self.names)}")
+        if len({name.casefold() for name in self.names}) != len(self.names):
+            raise InvalidName(f"two folders of the layout have one name: {', '.join(map(shown, self.names))}")
         for name in self.names:
-            if not name or name.strip(". ") != name or any(c in '/\\:*?"<>|+' or ord(c) < 32 for c in name):
-                raise InvalidName(f"{name!r} cannot be the name of a folder on every server")
-            if self.grammar.parse(name) is not None or self.grammar.parse_helper(name) is not None:
+            if not _is_folder_name(name):
+                raise InvalidName(f"{shown(name)} cannot be the name of a folder on every server")
+            if is_marked(name) or self.grammar.parse(name) is not None:
                 raise InvalidName(f"folder {name!r} reads like a file of the drop")
 
     @property
@@ -135,9 +153,11 @@ class FolderLayout(Layout):
             except InvalidName:
                 return None
             return self._known(self.grammar.parse_bare(parts[2]), State.CLAIMED, owner)
-        if len(parts) != 2:
+        if len(parts) != 2 or parts[0] not in self.names:
             return None
         folder, text = parts
+        if text.startswith("T_"):
+            return self.grammar.parse_helper(text)  # a probe renames its scratch through the folders
         if folder == after and text.startswith("D_"):
             return self._known(self.grammar.parse_bare(text[2:]), State.DONE)
         states = {before: State.BEFORE, ready: State.READY, after: State.AFTER, error: State.ERROR}

@@ -6,10 +6,11 @@ clock how long a lease's `beat` has stood still, or compares two modification ti
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from protocol.errors import InvalidLease
-from protocol.json_text import InvalidJson, format_object, parse_object
+from protocol.errors import InvalidLease, InvalidName
+from protocol.json_text import InvalidJson, faults, format_object, parse_object
+from protocol.names import check_owner
 
 LARGEST = 16 * 1024  # bytes
 BEATS_PER_TTL = 3  # a lease is renewed every ttl/3, so two lost renewals are survived
@@ -26,8 +27,16 @@ class Lease(BaseModel):
     acquired_at: str
     heartbeat_at: str
     expires_at: str
-    ttl: Annotated[float, Field(gt=0)]
+    ttl: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     beat: Annotated[int, Field(ge=0)]
+
+    @field_validator("owner")
+    @classmethod
+    def _an_owner(cls, value: str) -> str:
+        try:
+            return check_owner(value)
+        except InvalidName as error:
+            raise ValueError(str(error)) from error
 
 
 def format_lease(lease: Lease) -> bytes:
@@ -39,8 +48,10 @@ def parse_lease(data: bytes) -> Lease:
     """A lease out of a file's content. Raises InvalidLease."""
     try:
         return Lease.model_validate(parse_object(data, limit=LARGEST))
-    except (InvalidJson, ValidationError) as error:
+    except InvalidJson as error:
         raise InvalidLease(f"the lease cannot be read: {error}") from error
+    except ValidationError as error:
+        raise InvalidLease(f"the lease is wrong in {faults(error)}") from error
 
 
 def renewal_interval(ttl: float) -> float:

@@ -5,16 +5,19 @@ whose token it is. A manifest is data from a stranger: no name in it is used bef
 """
 
 import hashlib
+import unicodedata
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator
+from pydantic_core import PydanticSerializationError
 
 from protocol.errors import InvalidManifest
 from protocol.hashes import parse_hash
-from protocol.json_text import InvalidJson, format_object, parse_object
+from protocol.json_text import InvalidJson, faults, format_object, parse_object
 from protocol.names import FileKind, Grammar, ItemId, Name
+from protocol.shown import shown
 from protocol.states import State
 
 VERSION = 1
@@ -75,6 +78,14 @@ class Manifest(_Strict):
     meta: dict[str, JsonValue] = {}
     signature: Signature | None = None
 
+    @field_validator("key")
+    @classmethod
+    def _one_line(cls, value: str) -> str:
+        # It goes into logs, environment variables and data bases; a NUL or a newline there is an attack or an accident.
+        if any(unicodedata.category(character) == "Cc" for character in value):
+            raise ValueError("a control character in it")
+        return value
+
     @field_validator("created")
     @classmethod
     def _a_time(cls, value: str) -> str:
@@ -93,27 +104,33 @@ def to_object(manifest: Manifest) -> dict[str, Any]:
 
 
 def format_manifest(manifest: Manifest) -> bytes:
-    """The file's content. Raises InvalidManifest where it would be larger than a reader accepts."""
-    data = format_object(to_object(manifest))
+    """The file's content. Raises InvalidManifest for one that a reader would refuse, such as one that is too large."""
+    try:
+        data = format_object(to_object(manifest))
+    except (InvalidJson, PydanticSerializationError) as error:
+        raise InvalidManifest(f"the manifest cannot be written: {error}") from error
     if len(data) > LARGEST:
         raise InvalidManifest(f"the manifest would be {len(data)} bytes, {LARGEST} is the limit; put less into its meta")
+    # Read back before anybody else does: an item that every consumer refuses is better never published.
+    parse_manifest(data)
     return data
 
 
 def parse_manifest(data: bytes) -> Manifest:
-    """A manifest out of a file's content. Raises InvalidManifest with every fault that was found."""
+    """A manifest out of a file's content. Raises InvalidManifest with the faults that were found."""
     try:
         value = parse_object(data, limit=LARGEST)
     except InvalidJson as error:
         raise InvalidManifest(f"the manifest cannot be read: {error}") from error
     version = value.get("manifest")
-    if version != VERSION or isinstance(version, bool):
-        raise InvalidManifest(f"the manifest is of version {version!r}; this reader knows version {VERSION}")
+    if type(version) is not int:  # neither `true` nor 1.0, which are both equal to 1 here
+        raise InvalidManifest('the manifest has no version number; it should begin with "manifest": 1')
+    if version != VERSION:
+        raise InvalidManifest(f"the manifest is of version {version}; this reader knows version {VERSION}")
     try:
         return Manifest.model_validate(value)
     except ValidationError as error:
-        faults = "; ".join(f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in error.errors())
-        raise InvalidManifest(f"the manifest is wrong in {faults}") from error
+        raise InvalidManifest(f"the manifest is wrong in {faults(error)}") from error
 
 
 def derived_key(item: ItemId, grammar: Grammar, hashes: Iterable[str]) -> str:
@@ -130,16 +147,19 @@ def check_describes(manifest: Manifest, item: ItemId, grammar: Grammar) -> dict[
     """
     if manifest.group != item.group or manifest.sequence != grammar.digits(item.number):
         raise InvalidManifest(
-            f"the manifest speaks of {manifest.group}{manifest.sequence}, its name of {item.group}{grammar.digits(item.number)}"
+            f"the manifest speaks of {shown(manifest.group + manifest.sequence)}, "
+            f"its name of {item.group}{grammar.digits(item.number)}"
         )
     names: dict[str, Name] = {}
+    folded: set[str] = set()
     for record in manifest.files:
         name = grammar.parse(record.name)
         if not isinstance(name, Name) or name.state is not State.READY or name.item != item:
-            raise InvalidManifest(f"the manifest names {record.name!r}, which is no file of this item")
+            raise InvalidManifest(f"the manifest names {shown(record.name)}, which is no file of this item")
         if name.kind is not FileKind.PAYLOAD:
-            raise InvalidManifest(f"the manifest names {record.name!r}, which is not a payload")
-        if record.name.lower() in (known.lower() for known in names):
-            raise InvalidManifest(f"the manifest names {record.name!r} twice")
+            raise InvalidManifest(f"the manifest names {shown(record.name)}, which is not a payload")
+        if record.name.lower() in folded:
+            raise InvalidManifest(f"the manifest names {shown(record.name)} twice")
+        folded.add(record.name.lower())
         names[record.name] = name
     return names

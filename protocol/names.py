@@ -10,8 +10,10 @@ such a prefix is refused (`Grammar.check_prefix`), which keeps the inverse exact
 import re
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 from protocol.errors import InvalidName, SequenceExhausted
+from protocol.shown import shown
 from protocol.states import State
 
 DEFAULT_WIDTH = 10
@@ -29,7 +31,9 @@ _SUFFIX = re.compile(r"[A-Za-z0-9]+(?:\.[A-Za-z0-9]+)*", re.ASCII)
 _OWNER = re.compile(r"[a-z0-9-]{1,32}", re.ASCII)
 _LEASE = re.compile(r"L_([a-z0-9-]{1,32})\.lease\.json", re.ASCII)
 # "+" is in no prefix and no owner, so a seed can be read in one way only.
-_SEED = re.compile(r"([^+]*)seed\+([a-z0-9-]{1,32})", re.ASCII)
+_SEED = re.compile(r"([^+]*)seed\+([a-z0-9-]{1,32})\+([0-9a-z]{1,10})", re.ASCII)
+# Anyone may delete scratch, so only a name that can mean nothing else may be scratch.
+_SCRATCH = re.compile(r"T_[A-Za-z0-9._+-]*[A-Za-z0-9_+-]", re.ASCII)
 # A Windows server opens a device, whatever follows the first dot.
 _DEVICES = frozenset({"con", "prn", "aux", "nul"} | {f"{port}{n}" for port in ("com", "lpt") for n in range(10)})
 
@@ -53,11 +57,25 @@ _RESERVED = {
 
 
 def kind_of(suffix: str) -> FileKind:
-    """What a suffix says. Reserved ones count in any case, since SMB folds it; `csv.sha256` is a checksum file as well."""
-    folded = suffix.lower()
-    if folded.endswith("." + CHECKSUM_SUFFIX):
+    """What a suffix says; `csv.sha256` is a checksum file as well."""
+    if suffix.endswith("." + CHECKSUM_SUFFIX):
         return FileKind.CHECKSUM
-    return _RESERVED.get(folded, FileKind.PAYLOAD)
+    return _RESERVED.get(suffix, FileKind.PAYLOAD)
+
+
+def _is_suffix(text: str) -> bool:
+    # A reserved suffix in another case is nobody's: SMB takes it for ours, and elsewhere it would be a second token.
+    return _SUFFIX.fullmatch(text) is not None and kind_of(text) is kind_of(text.lower())
+
+
+def is_marked(name: str) -> bool:
+    """Whether a name begins as only names of this protocol may: one capital letter and "_"."""
+    return _MARKED.match(name) is not None
+
+
+def is_device(name: str) -> bool:
+    """Whether a Windows server opens a device by this file or folder name."""
+    return name.split(".", 1)[0].lower() in _DEVICES
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -107,10 +125,11 @@ class OriginName:
 
 @dataclass(frozen=True, slots=True)
 class SeedName:
-    """`S_<prefix>seed+<owner>`: what becomes the counter by one rename (docs/protocol.md, "The first number")."""
+    """`S_<prefix>seed+<owner>+<attempt>`: becomes the counter by one rename (docs/protocol.md, "The first number")."""
 
     group: str
     owner: str
+    attempt: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +145,21 @@ Parsed = Name | LeaseName | CounterName | OriginName | SeedName | ScratchName
 def check_owner(owner: str) -> str:
     """The owner id itself, if it fits the grammar. Raises InvalidName."""
     if not _OWNER.fullmatch(owner):
-        raise InvalidName(f"owner {owner!r} is not 1 to 32 of a-z, 0-9 and '-'")
+        raise InvalidName(f"owner {shown(owner)} is not 1 to 32 of a-z, 0-9 and '-'")
+    if is_device(owner):
+        raise InvalidName(f"owner {owner!r} is the name of a Windows device, and could not have a folder there")
     return owner
+
+
+def _is_owner(text: str) -> bool:
+    return _OWNER.fullmatch(text) is not None and not is_device(text)
 
 
 def check_suffix(suffix: str) -> str:
     """A payload's suffix itself, if it may be one. Raises InvalidName."""
     if not _SUFFIX.fullmatch(suffix):
-        raise InvalidName(f"suffix {suffix!r} is not letters and digits joined by single dots, such as 'csv' or 'tar.gz'")
-    if kind_of(suffix) is not FileKind.PAYLOAD:
+        raise InvalidName(f"suffix {shown(suffix)} is not letters and digits joined by single dots, such as 'csv' or 'tar.gz'")
+    if kind_of(suffix.lower()) is not FileKind.PAYLOAD:
         raise InvalidName(f"suffix {suffix!r} is reserved for dropgate's own files; choose another, such as 'json' or 'txt'")
     return suffix
 
@@ -164,34 +189,23 @@ class Grammar:
 
     def check_prefix(self, prefix: str) -> str:
         """A group prefix itself, if names made from it can be read back. Raises InvalidName."""
-        if not _PREFIX.fullmatch(prefix) or _MARKED.match(prefix):
-            raise InvalidName(
-                f"group prefix {prefix!r} does not fit: letters, digits, '.', '_', '-', beginning with a letter or digit, "
-                "not ending in a digit, and not beginning with one capital letter and '_'; for example 'orders_'"
-            )
-        if prefix.split(".", 1)[0].lower() in _DEVICES and "." in prefix:
-            raise InvalidName(f"group prefix {prefix!r} begins with the name of a Windows device")
-        # The suffix that is longest in the grammar's eyes is the one that could swallow the most.
-        probe = Name(ItemId(prefix, self.largest), MANIFEST_SUFFIX)
-        if self._split(self._bare(probe)) != (prefix, self.largest, 0, MANIFEST_SUFFIX):
-            raise InvalidName(f"group prefix {prefix!r} holds a run of {self.width} digits that reads like a sequence number")
+        if fault := _prefix_fault(self, prefix):
+            raise InvalidName(f"group prefix {shown(prefix)} {fault}")
         return prefix
 
     def check_fits(self, prefix: str, suffix: str) -> None:
         """That the longest name an item can take fits a file system (section 2). Raises InvalidName."""
         item = ItemId(prefix, self.largest)
         longest_owner = "x" * LONGEST_OWNER
-        names = (
-            self.format(Name(item, MANIFEST_SUFFIX, State.CLAIMED, longest_owner)),
-            self.format(Name(item, suffix + "." + CHECKSUM_SUFFIX, State.CLAIMED, longest_owner)),
-            self.format(Name(item, suffix, State.CLAIMED, longest_owner)),
-        )
-        longest = max(names, key=len)
-        if len(longest) > LONGEST_NAME:
+        suffixes = (MANIFEST_SUFFIX, f"{suffix}.{CHECKSUM_SUFFIX}")
+        longest = max(len(f"C_{longest_owner}_{self._bare(Name(item, s))}") for s in suffixes)
+        if longest > LONGEST_NAME:
             raise InvalidName(
-                f"names of group {prefix!r} with suffix {suffix!r} grow to {len(longest)} bytes while claimed, "
+                f"names of group {shown(prefix)} with suffix {shown(suffix)} grow to {longest} bytes while claimed, "
                 f"{LONGEST_NAME} is the limit; shorten the prefix or the suffix"
             )
+        self.check_prefix(prefix)
+        check_suffix(suffix)
 
     def format(self, name: Name) -> str:
         """The name as it stands in a drop of the prefix layout. Raises InvalidName for what the grammar has no name for."""
@@ -200,6 +214,8 @@ class Grammar:
         else:
             mark = f"{name.state.value}_" if name.state.value else ""
         text = mark + self.format_bare(name)
+        if len(text) > LONGEST_NAME:
+            raise InvalidName(f"{shown(text)} would be {len(text)} bytes long, {LONGEST_NAME} is the limit")
         if (name.owner and name.state is not State.CLAIMED) or self.parse(text) != name:
             raise InvalidName(f"no name of a drop says exactly {name}")
         return text
@@ -207,12 +223,12 @@ class Grammar:
     def format_bare(self, name: Name) -> str:
         """The name without its mark, as the folder layout writes it. Raises InvalidName."""
         self.check_prefix(name.item.group)
-        if not _SUFFIX.fullmatch(name.suffix):
-            raise InvalidName(f"suffix {name.suffix!r} is not letters and digits joined by single dots")
+        if not _is_suffix(name.suffix):
+            raise InvalidName(f"suffix {shown(name.suffix)} is not letters and digits joined by single dots, or is reserved")
         if name.again and name.state not in (State.AFTER, State.ERROR):
             raise InvalidName(f"only an after or error image is kept twice, not {name}")
         text = self._bare(name)
-        if text.split(".", 1)[0].lower() in _DEVICES:
+        if is_device(text):
             raise InvalidName(f"{text!r} is the name of a Windows device")
         return text
 
@@ -220,7 +236,7 @@ class Grammar:
         double = f"+{name.again}" if name.again else ""
         return f"{name.item.group}{self.digits(name.item.number)}{double}.{name.suffix}"
 
-    def _split(self, text: str) -> tuple[str, int, int, str] | None:
+    def cut(self, text: str) -> tuple[str, int, int, str] | None:
         """Prefix, number, double and suffix: the first cut from the left that fits."""
         start = 0
         while (dot := text.find(".", start)) >= 0:
@@ -232,21 +248,17 @@ class Grammar:
                 continue
             if len(digits) != self.width or not digits.isascii() or not digits.isdecimal():
                 continue
-            if not _PREFIX.fullmatch(prefix) or _MARKED.match(prefix) or not _SUFFIX.fullmatch(suffix):
+            if not _PREFIX.fullmatch(prefix) or _MARKED.match(prefix) or not _is_suffix(suffix):
                 continue
             return prefix, int(digits), int(double or 0), suffix
         return None
 
     def parse_bare(self, text: str) -> Name | None:
         """A name without a mark, as state READY; None where it is foreign. A double is kept in `again`."""
-        if len(text) > LONGEST_NAME or (cut := self._split(text)) is None:
+        if len(text) > LONGEST_NAME or (cut := self.cut(text)) is None:
             return None
         prefix, number, again, suffix = cut
-        try:
-            self.check_prefix(prefix)
-        except InvalidName:
-            return None
-        if text.split(".", 1)[0].lower() in _DEVICES:
+        if _prefix_fault(self, prefix) or is_device(text):
             return None
         return Name(ItemId(prefix, number), suffix, again=again)
 
@@ -266,7 +278,7 @@ class Grammar:
         if mark == "C":
             owner, _, rest = rest.partition("_")
             bare = self.parse_bare(rest)
-            if bare is None or bare.again or not _OWNER.fullmatch(owner):
+            if bare is None or bare.again or not _is_owner(owner):
                 return None
             return Name(bare.item, bare.suffix, State.CLAIMED, owner)
         return self.parse_helper(text)
@@ -278,7 +290,10 @@ class Grammar:
         return f"S_{self.check_prefix(origin.group)}origin"
 
     def format_seed(self, seed: SeedName) -> str:
-        return f"S_{self.check_prefix(seed.group)}seed+{check_owner(seed.owner)}"
+        text = f"S_{self.check_prefix(seed.group)}seed+{check_owner(seed.owner)}+{seed.attempt}"
+        if self.parse_helper(text) != seed:
+            raise InvalidName(f"no name of a drop says exactly {seed}")
+        return text
 
     def format_lease(self, lease: LeaseName) -> str:
         return f"L_{check_owner(lease.owner)}.lease.json"
@@ -288,9 +303,9 @@ class Grammar:
         if len(text) > LONGEST_NAME:
             return None
         if text.startswith("T_"):
-            return ScratchName(text)
+            return ScratchName(text) if _SCRATCH.fullmatch(text) else None
         if match := _LEASE.fullmatch(text):
-            return LeaseName(match[1])
+            return LeaseName(match[1]) if _is_owner(match[1]) else None
         return self._parse_sequence_file(text[2:]) if text.startswith("S_") else None
 
     def _parse_sequence_file(self, rest: str) -> CounterName | OriginName | SeedName | None:
@@ -301,12 +316,38 @@ class Grammar:
             if len(digits) == self.width and digits.isascii() and digits.isdecimal():
                 parsed = CounterName(prefix, int(digits))
         elif match := _SEED.fullmatch(rest):
-            parsed = SeedName(match[1], match[2])
+            parsed = SeedName(match[1], match[2], match[3]) if _is_owner(match[2]) else None
         elif rest.endswith("origin"):
             parsed = OriginName(rest[: -len("origin")])
-        if parsed is not None:
-            try:
-                self.check_prefix(parsed.group)
-            except InvalidName:
-                return None
-        return parsed
+        return None if parsed is None or _prefix_fault(self, parsed.group) else parsed
+
+
+_MARKED_FOLDED = re.compile(r"(?:[a-z]_|c_[a-z0-9-]{1,32}_)(.*)", re.ASCII)
+
+
+def rivals(first: str, second: str) -> bool:
+    """Whether two groups cannot share a drop on a server that folds case, such as SMB (section 2).
+
+    Either they differ only by case, or a marked name of one is a bare name of the other: `B_orders_` and `b_orders_`.
+    """
+    one, other = first.lower(), second.lower()
+    if one == other:
+        return first != second
+    pairs = ((one, other), (other, one))
+    return any((match := _MARKED_FOLDED.fullmatch(long)) is not None and match[1] == short for long, short in pairs)
+
+
+@lru_cache(maxsize=1024)  # a listing names few groups, and each of them many times
+def _prefix_fault(grammar: Grammar, prefix: str) -> str:
+    """Why names made from this prefix could not be read back; "" where they can."""
+    if not _PREFIX.fullmatch(prefix) or _MARKED.match(prefix):
+        return (
+            "does not fit: letters, digits, '.', '_', '-', beginning with a letter or digit, "
+            "not ending in a digit, and not beginning with one capital letter and '_'; for example 'orders_'"
+        )
+    if "." in prefix and is_device(prefix):
+        return "begins with the name of a Windows device"
+    # Which number and suffix are tried is of no consequence: only a cut within the prefix could come before ours.
+    if grammar.cut(f"{prefix}{grammar.largest}.{MANIFEST_SUFFIX}") != (prefix, grammar.largest, 0, MANIFEST_SUFFIX):
+        return f"holds a run of {grammar.width} digits that reads like a sequence number"
+    return ""

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
+from protocol.contents import Contents
+from protocol.ledger import Entry
+from protocol.names import Name
 from protocol.snapshot import Listed
 
 T = TypeVar("T")
@@ -56,6 +59,29 @@ class Instant:
 
     monotonic: float
     utc: str
+
+
+class Verdict(Enum):
+    """What a handler made of an item."""
+
+    PROCESSED = "processed"
+    FAILED = "failed"  # this attempt did not succeed; another may
+    UNFIT = "unfit"  # the item's bytes are not what its token says; no attempt ever will
+    REFUSED = "refused"  # not the item's fault: the handler's own target is away or full
+
+
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """A handler's outcome: `outcome` is its own word for what it did, `error` and `kind` say why it did not.
+
+    `recorded` says that it has written `done` to the ledger itself, together with its effect.
+    """
+
+    verdict: Verdict
+    outcome: str = ""
+    error: str = ""
+    kind: str = ""
+    recorded: bool = False
 
 
 class Operation(Generic[T]):
@@ -113,6 +139,14 @@ class Claim(Operation[Outcome]):
 
 
 @dataclass(frozen=True, slots=True)
+class Replace(Operation[Outcome]):
+    """Renames over the destination, in one step. EXISTS where the server cannot do that: nothing was changed."""
+
+    src: str
+    dst: str
+
+
+@dataclass(frozen=True, slots=True)
 class Delete(Operation[Outcome]):
     """Removes a file."""
 
@@ -142,6 +176,11 @@ class Stat(Operation[Listed | None]):
 
 
 @dataclass(frozen=True, slots=True)
+class ServerTime(Operation[float]):
+    """The clock that stamps the drop's files, in seconds since the epoch. Compared with such stamps, and with no other clock."""
+
+
+@dataclass(frozen=True, slots=True)
 class Now(Operation[Instant]):
     """The driver's clocks."""
 
@@ -151,3 +190,40 @@ class Pause(Operation[None]):
     """Waits before the next attempt, longer each time, with jitter. `attempt` counts from 1."""
 
     attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLedger(Operation[Entry | None]):
+    """What the ledger knows of a key; None: nothing."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteLedger(Operation[bool]):
+    """Compare-and-set: True once the entry of a key was `before` and is `after` now, False where it was something else."""
+
+    key: str
+    before: Entry | None
+    after: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class UnarchivedKeys(Operation[tuple[tuple[str, Entry], ...]]):
+    """The keys whose entries are `done` and not yet `archived`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handle(Operation[Handled]):
+    """Runs the handler on a claimed item, whose payloads it reads once and verifies.
+
+    `attempt` counts from 1. `redelivered` says that an earlier run was cut before its outcome was recorded, so that its
+    effect may be there; `replay` that a person has asked for the item again.
+    """
+
+    claimed: Name
+    contents: Contents
+    key: str
+    entry: Entry
+    redelivered: bool
+    replay: bool

@@ -1,11 +1,14 @@
 """How one drop is set up: the choices that PROTOCOL.md leaves to a drop, in one value that every procedure is given."""
 
+import math
 from dataclasses import dataclass, field
 from enum import Enum
 
-from protocol.hashes import DEFAULT_ALGORITHM
+from protocol.errors import InvalidRules
+from protocol.hashes import ALGORITHMS, DEFAULT_ALGORITHM
 from protocol.layout import Layout, PrefixLayout
 from protocol.names import CHECKSUM_SUFFIX, MANIFEST_SUFFIX, FileKind, Grammar
+from protocol.shown import shown
 
 
 class Signal(Enum):
@@ -25,7 +28,10 @@ class Verify(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The settings of one drop. `busy_patience` is in seconds: how long a file that somebody has open is waited for."""
+    """The settings of one drop. `busy_patience` is in seconds: how long a file that somebody has open is waited for.
+
+    Making them raises InvalidRules where they contradict each other.
+    """
 
     layout: Layout = field(default_factory=PrefixLayout)
     signal: Signal = Signal.MANIFEST
@@ -33,6 +39,17 @@ class Rules:
     verify: Verify = Verify.SIZE
     busy_patience: float = 30.0
     trusted_keys: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if self.algorithm not in ALGORITHMS:
+            raise InvalidRules(f"hash algorithm {shown(self.algorithm)} is not known here; known are {', '.join(ALGORITHMS)}")
+        if self.signal is Signal.CHECKSUM and self.algorithm != "sha256":
+            raise InvalidRules(f"signal = 'checksum' is the format of sha256sum, so its hash is sha256, not {self.algorithm}")
+        if self.trusted_keys and self.signal is not Signal.MANIFEST:
+            # Only a manifest can be signed: anything else would let every unsigned item through in silence.
+            raise InvalidRules(f"trusted_keys need signal = 'manifest'; signal = {self.signal.value!r} carries no signature")
+        if not 0 <= self.busy_patience < math.inf:
+            raise InvalidRules(f"busy_patience is {self.busy_patience} seconds; give a number from 0 up")
 
     @property
     def grammar(self) -> Grammar:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from protocol.names import CounterName, FileKind, ItemId, LeaseName, Name, OriginName, ScratchName, SeedName
+from protocol.names import CounterName, FileKind, ItemId, LeaseName, Name, OriginName, ScratchName, SeedName, rivals
 from protocol.rules import Rules
 from protocol.states import State
 
@@ -101,37 +101,50 @@ def _judge(view: ItemView, rules: Rules) -> None:
     if current:
         latest = max(current, key=lambda name: _ORDER.index(name.state))
         view.state, view.owner = latest.state, latest.owner
-        states = sorted({(n.state, n.owner) for n in current}, key=lambda s: _ORDER.index(s[0]))
-        if len(states) > 1:
-            shown = ", ".join(f"{state.word} by {owner}" if owner else state.word for state, owner in states)
-            view.problems.append(f"its token stands in more than one state: {shown}")
+        _judge_tokens(view, current)
     elif all(name.state is State.BEFORE for name, _ in view.files):
         view.state = State.BEFORE
-    else:
+    elif any(name.kind is FileKind.PAYLOAD for name, _ in view.files):
         view.problems.append("payload without its token: unsignalled, or being renamed just now")
-    _judge_payloads(view)
+    else:
+        view.problems.append("neither token nor payload: only what belonged to them")
+    _judge_payloads(view, rules)
 
 
-def _judge_payloads(view: ItemView) -> None:
+def _judge_tokens(view: ItemView, tokens: list[Name]) -> None:
+    states = sorted({(n.state, n.owner) for n in tokens}, key=lambda s: (_ORDER.index(s[0]), s[1]))
+    if len(states) > 1:
+        shown = ", ".join(f"{state.word} by {owner}" if owner else state.word for state, owner in states)
+        view.problems.append(f"its token stands in more than one state: {shown}")
+    suffixes = sorted({n.suffix for n in tokens})
+    if len(suffixes) > 1:
+        view.problems.append(f"it has more than one token, so it is handed over in parts: {', '.join(suffixes)}")
+
+
+def _judge_payloads(view: ItemView, rules: Rules) -> None:
     states: defaultdict[str, set[State]] = defaultdict(set)
     for name, _ in view.files:
         if name.kind is FileKind.PAYLOAD and not name.again:
             states[name.suffix].add(name.state)
     for suffix, found in states.items():
-        if len(found) > 1:
+        if len(found) > 1 and not rules.is_token(FileKind.PAYLOAD):  # a token was judged already
             shown = ", ".join(state.word for state in _ORDER if state in found)
             view.problems.append(f"its payload .{suffix} stands in more than one state: {shown}")
-    if view.state in (State.READY, State.CLAIMED) and not states:
-        view.problems.append("its token is there and its payload is not")
+    if view.state in (State.READY, State.CLAIMED):
+        # In `A_` it is where an operator who asked for a replay left it.
+        there = {State.READY, State.CLAIMED, State.AFTER}
+        if not states:
+            view.problems.append("its token is there and its payload is not")
+        elif missing := sorted(suffix for suffix, found in states.items() if not found & there):
+            view.problems.append(f"its token says that it is complete, and its payload .{', .'.join(missing)} is not ready")
 
 
 def _judge_groups(snapshot: Snapshot) -> None:
-    by_case: defaultdict[str, list[str]] = defaultdict(list)
-    for group in snapshot.groups():
-        by_case[group.lower()].append(group)
-    for groups in by_case.values():
-        if len(groups) > 1:
-            snapshot.problems.append(f"groups {' and '.join(map(repr, groups))} differ only by case; SMB takes them for one")
+    groups = snapshot.groups()
+    for index, group in enumerate(groups):
+        for other in groups[index + 1 :]:
+            if rivals(group, other):
+                snapshot.problems.append(f"groups {group!r} and {other!r} differ only by case; SMB takes their names for one")
     for group, numbers in snapshot.counters.items():
         if len(numbers) > 1:
             snapshot.problems.append(f"group {group!r} has {len(numbers)} counters, or it was renamed just now")

@@ -12,6 +12,7 @@ from gateway.errors import GatewayError, HandlerFailed, SourceFailed
 from gateway.handoff.clock import Backoff
 from gateway.handoff.contents import check_payload
 from gateway.handoff.driver import Driver, read_source
+from protocol.contents import Contents, Payload
 from protocol.errors import (
     Anomaly,
     ClaimLost,
@@ -25,7 +26,7 @@ from protocol.hashes import new_hasher
 from protocol.manifest import derived_key
 from protocol.names import ItemId, Name
 from protocol.operations import Outcome, Receiver
-from protocol.procedures.claim import Contents, Payload, claim, prepare_owner, read_contents
+from protocol.procedures.claim import claim, prepare_owner, read_contents
 from protocol.procedures.finish import PutAway, Reason, complete, fail, payload_names, release
 from protocol.procedures.look import find_item, ready_tokens, snapshot
 from protocol.rules import Rules

@@ -8,9 +8,9 @@ from pathlib import Path
 from gateway.errors import SourceChanged, SourceFailed
 from gateway.handoff.connection import Connection
 from gateway.handoff.driver import read_source
+from protocol.contents import Payload
 from protocol.errors import IntegrityError
 from protocol.hashes import new_hasher
-from protocol.procedures.claim import Payload
 from transports.base import CHUNK
 from transports.errors import ChangedWhileReading, ConnectionFailed, NotFound, TransportError
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from gateway.errors import DeliveryFailed
 from gateway.handoff.consumer import Delivery
 from gateway.handoff.contents import Progress, ignore_progress
-from protocol.procedures.claim import Payload
+from protocol.contents import Payload
 from transports.base import Sink, Source, Transport
 from transports.errors import AlreadyExists, TransportError
 from transports.paths import unsafe_because

@@ -11,9 +11,9 @@ from gateway.errors import DeliveryFailed, HandlerFailed
 from gateway.handoff.consumer import Delivery
 from gateway.handoff.contents import DropPayload, Progress, ignore_progress
 from gateway.handoff.producer import Producer, producer_fact
+from protocol.contents import Payload
 from protocol.errors import Anomaly, InvalidManifest, InvalidName, OutcomeUnresolved, PublishInterrupted, SequenceTaken
 from protocol.operations import Fetch
-from protocol.procedures.claim import Payload
 from protocol.procedures.look import find_item
 from protocol.procedures.publish import Draft, DraftFile
 from transports.errors import TransportError

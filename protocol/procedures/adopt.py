@@ -12,11 +12,13 @@ from protocol.errors import InvalidChecksumFile, InvalidManifest, SequenceTaken
 from protocol.hashes import parse_hash
 from protocol.manifest import LARGEST, parse_manifest
 from protocol.names import FileKind, ItemId, Name
-from protocol.operations import Fetch, Outcome, Publish, ReadSmall
+from protocol.operations import Fetch, Outcome, Pause, Publish, ReadSmall
 from protocol.procedures.look import find_item
 from protocol.procedures.rename import rename
 from protocol.rules import Rules, Signal
 from protocol.states import State
+
+_LOOKS = 4
 
 
 class Found(Enum):
@@ -33,9 +35,27 @@ async def adopt(rules: Rules, item: ItemId, key: str | None, hashes: dict[str, s
     `hashes` are our payloads' by suffix, as `algorithm:hex`; they decide where the drop's signal carries no key. Raises
     SequenceTaken where the number belongs to another item.
     """
-    names = [name for name in await find_item(rules, item) if not name.again]
-    if not names:
-        return Found.NOTHING
+    names: list[Name] = []
+    for look in range(1, _LOOKS + 1):
+        names = [name for name in await find_item(rules, item) if not name.again]
+        if not names:
+            return Found.NOTHING
+        found = await _judge(rules, item, names, key, hashes)
+        if found is not None:
+            return found
+        if look < _LOOKS:
+            await Pause(look)
+    raise SequenceTaken(
+        f"number {rules.grammar.digits(item.number)} of group {item.group!r} is in use at the destination: "
+        f"{', '.join(sorted(rules.layout.path(name) for name in names))}"
+    )
+
+
+async def _judge(rules: Rules, item: ItemId, names: list[Name], key: str | None, hashes: dict[str, str]) -> Found | None:
+    """What these names of the item say; None where they have to be looked at again.
+
+    A token may be between two names just now, and a listing then shows none: that is no reason to give up an item.
+    """
     tokens = [name for name in names if rules.is_token(name.kind)]
     settled = [name for name in tokens if name.state is not State.BEFORE]
     for token in settled or tokens:
@@ -45,14 +65,10 @@ async def adopt(rules: Rules, item: ItemId, key: str | None, hashes: dict[str, s
                 f"number {rules.grammar.digits(item.number)} of group {item.group!r} is in use at the destination by another "
                 f"item: {rules.layout.path(token)} is there, with another key"
             )
-        if ours and (token.state is not State.BEFORE or await _finish(rules, token, names)):
-            return Found.PUBLISHED
-    if settled or any(name.state is not State.BEFORE for name in names):
-        raise SequenceTaken(
-            f"number {rules.grammar.digits(item.number)} of group {item.group!r} is in use at the destination: "
-            f"{', '.join(sorted(rules.layout.path(name) for name in names))}"
-        )
-    return Found.UNFINISHED
+        if ours:
+            finished = token.state is not State.BEFORE or await _finish(rules, token, names)
+            return Found.PUBLISHED if finished else None
+    return Found.UNFINISHED if all(name.state is State.BEFORE for name in names) else None
 
 
 async def _is_ours(rules: Rules, token: Name, key: str | None, hashes: dict[str, str]) -> bool | None:

@@ -1,13 +1,14 @@
 """Claiming an item and learning what it holds (PROTOCOL sections 6 and 7)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from protocol.checksum_file import LARGEST as LARGEST_CHECKSUM_FILE
 from protocol.checksum_file import parse_checksums
+from protocol.contents import Contents, Payload
 from protocol.errors import Anomaly, ClaimLost, IntegrityError
 from protocol.hashes import parse_hash
 from protocol.manifest import LARGEST as LARGEST_MANIFEST
-from protocol.manifest import Manifest, check_describes, parse_manifest
+from protocol.manifest import check_describes, parse_manifest
 from protocol.names import Name
 from protocol.operations import Claim, MakeFolder, Outcome, ReadSmall, Stat
 from protocol.procedures.rename import rename
@@ -17,33 +18,19 @@ from protocol.snapshot import Listed
 from protocol.states import State
 
 
-@dataclass(frozen=True, slots=True)
-class Payload:
-    """One payload of a claimed item: its ready name, the path where it is now, its size in bytes, and what its hash must be.
-
-    `digest` is "" where the drop's signal carries none. `source_name` is what its producer called it: a stranger's word.
-    """
-
-    name: Name
-    path: str
-    size: int | None
-    algorithm: str
-    digest: str
-    source_name: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """What a claimed item consists of. `manifest` is None where the drop's signal is not a manifest."""
-
-    payloads: tuple[Payload, ...]
-    manifest: Manifest | None = None
-
-
 async def prepare_owner(rules: Rules, owner: str) -> None:
-    """Makes what an owner needs before its first claim: its own folder, in the folder layout."""
-    if rules.layout.claims_folder is not None:
-        await MakeFolder(rules.layout.folder_of(State.CLAIMED, owner))
+    """Makes what an owner needs before its first claim: its own folder, in the folder layout.
+
+    Raises Anomaly where the folder is not there afterwards: every claim would look like one that somebody else won.
+    """
+    if rules.layout.claims_folder is None:
+        return
+    folder = rules.layout.folder_of(State.CLAIMED, owner)
+    if await MakeFolder(folder) is Outcome.UNKNOWN:
+        await MakeFolder(folder)
+    listed = await Stat(folder)
+    if listed is None or not listed.folder:
+        raise Anomaly(f"{folder} could not be made; are the folders of the drop's layout there?")
 
 
 async def claim(rules: Rules, token: Name, owner: str) -> Name | Outcome:
@@ -71,6 +58,7 @@ async def read_contents(rules: Rules, claimed: Name) -> Contents:
         listed = await Stat(path)
         if listed is None:
             raise _lost(path)
+        _check_regular(listed, None)
         ready = replace(claimed, state=State.READY, owner="")
         return Contents((Payload(ready, path, listed.size, rules.algorithm, ""),))
     limit = LARGEST_MANIFEST if rules.signal is Signal.MANIFEST else LARGEST_CHECKSUM_FILE

@@ -15,7 +15,7 @@ from protocol.errors import Anomaly, ClaimLost, StillBusy
 from protocol.json_text import format_object
 from protocol.names import REASON_SUFFIX, FileKind, Name
 from protocol.operations import Claim, Now, Outcome, Publish, Stat, Store
-from protocol.procedures.rename import rename
+from protocol.procedures.rename import remove, rename, same_file
 from protocol.rules import Rules, Signal
 from protocol.states import State
 
@@ -44,8 +44,9 @@ class Reason:
 async def complete(rules: Rules, claimed: Name, payloads: Iterable[Name]) -> PutAway:
     """Commits the claim as processed, and puts the item away.
 
-    Raises ClaimLost (nothing was changed) and StillBusy (still claimed: call again, do not process again). Once this has
-    returned, or raised anything else after the fence, the item is done and needs only to be put away.
+    Raises ClaimLost (nothing was changed), StillBusy (still claimed: call again, do not process again) and OutcomeUnresolved
+    (claimed or done: nobody could look). Once this has returned, or raised anything else after the fence, the item is done
+    and needs only to be put away.
     """
     if rules.signal is Signal.NONE:
         free = await _free_name(rules, replace(claimed, state=State.AFTER, owner=""))
@@ -61,7 +62,7 @@ async def put_away(rules: Rules, done: Name, payloads: Iterable[Name]) -> PutAwa
     left: list[str] = []
     again = 0
     for payload in payloads:
-        again = await _keep(rules, replace(payload, state=State.READY), State.AFTER, again, left)
+        again = await _keep(rules, _ready(payload), State.AFTER, again, left)
     if left:
         # The token stays D_: that is how everybody sees that something is still to be done.
         return PutAway(rules.layout.path(done), tuple(left))
@@ -75,25 +76,34 @@ async def release(rules: Rules, claimed: Name) -> None:
 
 
 async def fail(rules: Rules, claimed: Name, payloads: Iterable[Name], reason: Reason) -> PutAway:
-    """Makes the item an error image with its reason beside it. Raises ClaimLost, StillBusy (nothing was changed)."""
-    error = await _free_name(rules, replace(claimed, state=State.ERROR, owner=""))
+    """Makes the item an error image with its reason beside it.
+
+    Raises ClaimLost and StillBusy (nothing was changed), OutcomeUnresolved (claimed or an error image). Once it has returned, or raised anything else after the fence, the
+    item is an error image and needs only to be put away.
+    """
+    # A reason that an operator left behind when he replayed the item would say that this one is put away already.
+    error = await _free_name(rules, replace(claimed, state=State.ERROR, owner=""), REASON_SUFFIX)
     await _fence(rules, claimed, error)
+    return await put_away_error(rules, error, payloads, reason)
+
+
+async def put_away_error(rules: Rules, error: Name, payloads: Iterable[Name], reason: Reason) -> PutAway:
+    """Payloads to error names, then the reason. May be called by anyone, any number of times, as long as there is none."""
     left: list[str] = []
-    again = error.again
     for payload in payloads:
         if not rules.is_token(payload.kind):
-            await _keep(rules, replace(payload, state=State.READY), State.ERROR, again, left)
+            await _keep(rules, _ready(payload), State.ERROR, error.again, left)
     if not left:
         content = {
             "item": rules.grammar.format(replace(error, state=State.READY, again=0)),
-            "error": reason.error,
+            "error": _encodable(reason.error),
             "kind": reason.kind,
             "attempts": reason.attempts,
-            "host": reason.host,
+            "host": _encodable(reason.host),
             "owner": reason.owner,
             "time": (await Now()).utc,
         }
-        # The name may be taken by the reason of an earlier failure that nobody cleared: that one is as good.
+        # Taken by somebody who is putting this item away as well: his reason is as good.
         await Store(rules.layout.path(replace(error, suffix=REASON_SUFFIX)), format_object(content), rules.algorithm)
     return PutAway(rules.layout.path(error), tuple(left))
 
@@ -104,7 +114,12 @@ async def _fence(rules: Rules, claimed: Name, to: Name) -> None:
     if await Stat(dst) is not None:
         if await Stat(src) is None:
             raise ClaimLost(f"{src} is no longer there, and {dst} is: another worker took the claim and finished it")
-        raise Anomaly(f"{src} cannot become {dst}: that name is taken, by another item of the same number")
+        if not await same_file(src, dst):
+            raise Anomaly(f"{src} cannot become {dst}: that name is taken, by another item of the same number")
+        # One file under both names: an earlier attempt of ours was cut between link and unlink.
+        if not await remove(src, patience=rules.busy_patience):
+            raise StillBusy(f"{src} is held open by somebody, for longer than {rules.busy_patience:g} s; call again")
+        return
     outcome = await rename(Claim, src, dst, patience=rules.busy_patience)
     if outcome is Outcome.GONE:
         raise ClaimLost(f"{src} is no longer there: the claim was taken away, or an operator moved it")
@@ -114,13 +129,26 @@ async def _fence(rules: Rules, claimed: Name, to: Name) -> None:
         raise StillBusy(f"{src} is held open by somebody, for longer than {rules.busy_patience:g} s; it stays claimed")
 
 
-async def _free_name(rules: Rules, name: Name) -> Name:
-    """The name itself, or with the first "+n" that is free: a number that came twice keeps both images."""
+async def _free_name(rules: Rules, name: Name, *beside: str) -> Name:
+    """The name itself, or with the first "+n" that is free, also with the suffixes `beside` it.
+
+    So a number that came twice keeps both images.
+    """
     for again in range(_MOST_DOUBLES):
         candidate = replace(name, again=again)
-        if await Stat(rules.layout.path(candidate)) is None:
+        wanted = (candidate, *(replace(candidate, suffix=suffix) for suffix in beside))
+        if not any([await Stat(rules.layout.path(one)) for one in wanted]):
             return candidate
     raise Anomaly(f"{rules.layout.path(name)} is there {_MOST_DOUBLES} times over; something uses one number again and again")
+
+
+def _ready(name: Name) -> Name:
+    return replace(name, state=State.READY, owner="", again=0)
+
+
+def _encodable(text: str) -> str:
+    # The text of an error may quote a local file name, and those are bytes that need not be UTF-8.
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 async def _keep(rules: Rules, name: Name, state: State, again: int, left: list[str]) -> int:
@@ -131,7 +159,8 @@ async def _keep(rules: Rules, name: Name, state: State, again: int, left: list[s
     src = rules.layout.path(name)
     for double in range(again, _MOST_DOUBLES):
         dst = rules.layout.path(replace(name, state=state, again=double))
-        outcome = await rename(Publish, src, dst, patience=rules.busy_patience, shared=True)
+        # One open file is waited for; with several, the worker would be gone for minutes.
+        outcome = await rename(Publish, src, dst, patience=0 if left else rules.busy_patience, shared=True)
         if outcome is Outcome.BUSY:
             left.append(src)
         if outcome is not Outcome.EXISTS:

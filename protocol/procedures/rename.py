@@ -10,11 +10,19 @@ Everything that can be known about a rename whose reply was lost stands in the t
 
 A server may still be working on a request whose connection is gone, so "was not made" can change under our feet. Asking
 again is safe all the same: the second request then fails on its source or on its destination, and we look once more.
+
+One case the two names do not show: cut between link and unlink, and the destination moved on since. That looks like "was not
+made", and asking again would make the file appear twice. Who publishes therefore looks for a later name first (`moved_on`).
 """
+
+from collections.abc import Callable
 
 from protocol.errors import OutcomeUnresolved
 from protocol.hashes import DEFAULT_ALGORITHM
-from protocol.operations import Claim, Delete, Fetch, Now, Outcome, Pause, Publish, Stat
+from protocol.operations import Claim, Delete, Fetch, Now, Outcome, Pause, Procedure, Publish, Stat
+
+_LOOKS = 4  # at two names that somebody else is moving just now
+_MOST_LOST = 5  # replies to one rename
 
 
 async def same_file(first: str, second: str) -> bool:
@@ -31,48 +39,73 @@ async def resolve_rename(src: str, dst: str) -> Outcome:
     """What became of a rename whose reply was lost.
 
     DONE, EXISTS (both names, of two files) or GONE (neither), and UNKNOWN where it was not made and may be asked again.
-    Of one file under both names, the source is dropped.
+    Of one file under both names, the source is dropped; BUSY where somebody has it open, so that both are still there.
     """
-    # The source first: it can only go, and the destination only come. Asked the other way round, a rename made in
-    # between would look like a file that vanished.
-    source, destination = await Stat(src), await Stat(dst)
-    if source is None:
-        return Outcome.GONE if destination is None else Outcome.DONE
-    if destination is None:
-        return Outcome.UNKNOWN
-    if not await same_file(src, dst):
-        return Outcome.EXISTS if await Stat(src) is not None else Outcome.DONE
-    await remove(src)
-    return Outcome.DONE
+    for _ in range(_LOOKS):
+        # The source first: it can only go, and the destination only come. Asked the other way round, a rename made in
+        # between would look like a file that vanished.
+        source, destination = await Stat(src), await Stat(dst)
+        if source is None:
+            return Outcome.GONE if destination is None else Outcome.DONE
+        if destination is None:
+            return Outcome.UNKNOWN
+        if await same_file(src, dst):
+            return Outcome.DONE if await remove(src) else Outcome.BUSY
+        if await Stat(src) == source and await Stat(dst) == destination:
+            break
+    return Outcome.EXISTS
 
 
-async def remove(path: str) -> bool:
-    """Deletes a file of ours; True once it is known to be gone, False where somebody has it open."""
-    outcome = await Delete(path)
-    if outcome is Outcome.UNKNOWN and await Stat(path) is not None:
+async def remove(path: str, *, patience: float = 0.0) -> bool:
+    """Deletes a file of ours; True once it is known to be gone, False where somebody has it open for `patience` seconds."""
+    begun = (await Now()).monotonic if patience else 0.0
+    attempt = 0
+    while True:
+        attempt += 1
         outcome = await Delete(path)
-    return outcome in (Outcome.DONE, Outcome.GONE) or await Stat(path) is None
+        if outcome is Outcome.UNKNOWN and await Stat(path) is not None:
+            outcome = await Delete(path)
+        if outcome in (Outcome.DONE, Outcome.GONE) or await Stat(path) is None:
+            return True
+        if not patience or (await Now()).monotonic - begun >= patience:
+            return False
+        await Pause(attempt)
 
 
-async def rename(step: type[Publish] | type[Claim], src: str, dst: str, *, patience: float, shared: bool = False) -> Outcome:
+async def rename(
+    step: type[Publish] | type[Claim],
+    src: str,
+    dst: str,
+    *,
+    patience: float,
+    shared: bool = False,
+    moved_on: Callable[[], Procedure[bool]] | None = None,
+) -> Outcome:
     """Makes one rename, and returns DONE, GONE, EXISTS, or BUSY after `patience` seconds of it.
 
     `shared` says that others may be making this very rename at the same time, as when a finished item is put away: two
-    names of one file are then completed as after a lost reply. Raises OutcomeUnresolved where the reply was lost and
-    nobody could look; any other error that is raised means that the rename was not made.
+    names of one file are then completed as after a lost reply. `moved_on` is asked, after a lost reply and before the rename
+    is asked for again, whether the file has reached a later name than `dst`; then the source is dropped and it is DONE.
+
+    BUSY may also mean that both names are there, of one file, and that the source could not be dropped. Raises
+    OutcomeUnresolved where the reply was lost and nobody could look, or was lost again and again; any other error that is
+    raised means that the rename was not made.
     """
     begun = (await Now()).monotonic
-    unsure = False
+    lost = 0
+    unsure = twins = False  # whether an earlier request may have been carried out; whether both names were seen, of one file
     attempt = 0
     while True:
         attempt += 1
         try:
-            outcome = await step(src, dst)
-            if outcome is Outcome.UNKNOWN:
-                unsure = True
-            doubtful = {Outcome.UNKNOWN} | ({Outcome.EXISTS} if shared else set())
-            if outcome in (doubtful | {Outcome.GONE, Outcome.EXISTS} if unsure else doubtful):
-                outcome = await resolve_rename(src, dst)
+            # Twins are not renamed again: POSIX takes one onto the other for a success that changes nothing.
+            answer = Outcome.UNKNOWN if twins else await step(src, dst)
+            if answer is Outcome.UNKNOWN and not twins:
+                unsure, lost = True, lost + 1
+            outcome = await resolve_rename(src, dst) if _doubtful(answer, unsure=unsure, shared=shared) else answer
+            twins = outcome is Outcome.BUSY and answer is not Outcome.BUSY
+            if outcome is Outcome.UNKNOWN and moved_on is not None and await moved_on():
+                outcome = Outcome.DONE if await remove(src, patience=patience) else Outcome.BUSY
         except Exception as error:
             if not unsure:
                 raise
@@ -82,8 +115,15 @@ async def rename(step: type[Publish] | type[Claim], src: str, dst: str, *, patie
             ) from error
         if outcome not in (Outcome.BUSY, Outcome.UNKNOWN):
             return outcome
-        if (await Now()).monotonic - begun > patience:
-            if outcome is Outcome.BUSY:
-                return outcome
-            raise OutcomeUnresolved(f"renaming {src} to {dst} lost its reply {attempt} times; the source is still there")
+        if outcome is Outcome.BUSY and (await Now()).monotonic - begun >= patience:
+            return outcome
+        if lost == _MOST_LOST:
+            raise OutcomeUnresolved(f"renaming {src} to {dst} lost its reply {lost} times; the source is still there")
         await Pause(attempt)
+
+
+def _doubtful(outcome: Outcome, *, unsure: bool, shared: bool) -> bool:
+    """Whether an answer does not say by itself where the file is now."""
+    if outcome is Outcome.UNKNOWN:
+        return True
+    return (outcome is Outcome.EXISTS and (unsure or shared)) or (outcome is Outcome.GONE and unsure)
