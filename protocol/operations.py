@@ -177,7 +177,7 @@ class Stat(Operation[Listed | None]):
 
 @dataclass(frozen=True, slots=True)
 class ServerTime(Operation[float]):
-    """The clock that stamps the drop's files, in seconds since the epoch. Compared with such stamps, and with no other clock."""
+    """The clock that stamps the drop's files, in seconds since the epoch. Only ever compared with such stamps."""
 
 
 @dataclass(frozen=True, slots=True)
