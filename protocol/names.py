@@ -34,6 +34,7 @@ _LEASE = re.compile(r"L_([a-z0-9-]{1,32})\.lease\.json", re.ASCII)
 _SEED = re.compile(r"([^+]*)seed\+([a-z0-9-]{1,32})\+([0-9a-z]{1,10})", re.ASCII)
 # Anyone may delete scratch, so only a name that can mean nothing else may be scratch.
 _SCRATCH = re.compile(r"T_[A-Za-z0-9._+-]*[A-Za-z0-9_+-]", re.ASCII)
+_MARKED_FOLDED = re.compile(r"(?:c_[a-z0-9-]{1,32}_|[a-z]_)(.*)", re.ASCII)
 # A Windows server opens a device, whatever follows the first dot.
 _DEVICES = frozenset({"con", "prn", "aux", "nul"} | {f"{port}{n}" for port in ("com", "lpt") for n in range(10)})
 
@@ -322,7 +323,10 @@ class Grammar:
         return None if parsed is None or _prefix_fault(self, parsed.group) else parsed
 
 
-_MARKED_FOLDED = re.compile(r"(?:[a-z]_|c_[a-z0-9-]{1,32}_)(.*)", re.ASCII)
+def behind_mark(prefix: str) -> str | None:
+    """What a server that folds case would read behind a mark: "orders_" of the prefix "b_orders_"; None without such a mark."""
+    match = _MARKED_FOLDED.fullmatch(prefix.lower())
+    return match[1] if match else None
 
 
 def rivals(first: str, second: str) -> bool:
@@ -330,11 +334,9 @@ def rivals(first: str, second: str) -> bool:
 
     Either they differ only by case, or a marked name of one is a bare name of the other: `B_orders_` and `b_orders_`.
     """
-    one, other = first.lower(), second.lower()
-    if one == other:
+    if first.lower() == second.lower():
         return first != second
-    pairs = ((one, other), (other, one))
-    return any((match := _MARKED_FOLDED.fullmatch(long)) is not None and match[1] == short for long, short in pairs)
+    return behind_mark(first) == second.lower() or behind_mark(second) == first.lower()
 
 
 @lru_cache(maxsize=1024)  # a listing names few groups, and each of them many times

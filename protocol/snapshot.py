@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from protocol.names import CounterName, FileKind, ItemId, LeaseName, Name, OriginName, ScratchName, SeedName, rivals
+from protocol.names import CounterName, FileKind, ItemId, LeaseName, Name, OriginName, ScratchName, SeedName, behind_mark
 from protocol.rules import Rules
 from protocol.states import State
 
@@ -140,11 +140,15 @@ def _judge_payloads(view: ItemView, rules: Rules) -> None:
 
 
 def _judge_groups(snapshot: Snapshot) -> None:
-    groups = snapshot.groups()
-    for index, group in enumerate(groups):
-        for other in groups[index + 1 :]:
-            if rivals(group, other):
-                snapshot.problems.append(f"groups {group!r} and {other!r} differ only by case; SMB takes their names for one")
+    by_case: defaultdict[str, list[str]] = defaultdict(list)
+    for group in snapshot.groups():
+        by_case[group.lower()].append(group)
+    for group in snapshot.groups():
+        if (bare := behind_mark(group)) is not None and bare in by_case:
+            by_case[bare].append(group)
+    for groups in by_case.values():
+        if len(groups) > 1:
+            snapshot.problems.append(f"groups {' and '.join(map(repr, groups))} differ only by case; SMB takes them for one")
     for group, numbers in snapshot.counters.items():
         if len(numbers) > 1:
             snapshot.problems.append(f"group {group!r} has {len(numbers)} counters, or it was renamed just now")

@@ -78,8 +78,8 @@ async def release(rules: Rules, claimed: Name) -> None:
 async def fail(rules: Rules, claimed: Name, payloads: Iterable[Name], reason: Reason) -> PutAway:
     """Makes the item an error image with its reason beside it.
 
-    Raises ClaimLost and StillBusy (nothing was changed), OutcomeUnresolved (claimed or an error image). Once it has returned, or raised anything else after the fence, the
-    item is an error image and needs only to be put away.
+    Raises ClaimLost and StillBusy (nothing was changed), OutcomeUnresolved (claimed or an error image: nobody could look).
+    Once it has returned, or raised anything else after the fence, the item is an error image and needs only to be put away.
     """
     # A reason that an operator left behind when he replayed the item would say that this one is put away already.
     error = await _free_name(rules, replace(claimed, state=State.ERROR, owner=""), REASON_SUFFIX)
