@@ -1,0 +1,289 @@
+"""What a worker does with a claimed item: ask the ledger, run the handler, record, complete (PROTOCOL sections 7 and 8).
+
+The order is the whole point. Dying after any step, or losing the claim unnoticed, must neither lose the item nor run its
+handler again without telling it:
+
+    1 read the token              what is this, and under which key?
+    2 read the ledger
+    3 look at the claim           it must be ours *after* the reading: whoever took it over has written, or will fail to
+    4 write `started`             compare-and-set against 2: of two workers with one key one gets on
+    5 run the handler
+    6 write `done`                compare-and-set against 4
+    7 rename the token to D_      the fence and the commit
+    8 put away, write `archived`
+
+A run that was cut between 4 and 6 is told to the next one (`redelivered`). One cut between 6 and 7 is completed without a
+run. `docs/protocol.md` tells which rule each step rests on.
+"""
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from protocol.contents import Contents
+from protocol.errors import (
+    Anomaly,
+    ClaimLost,
+    IntegrityError,
+    InvalidChecksumFile,
+    InvalidManifest,
+    SignatureRejected,
+    StillBusy,
+)
+from protocol.ledger import Ended, Entry, LedgerState
+from protocol.manifest import derived_key
+from protocol.names import Name
+from protocol.operations import Handle, Handled, Now, ReadLedger, Stat, Verdict, WriteLedger
+from protocol.procedures.claim import read_contents
+from protocol.procedures.finish import PutAway, Reason, complete, fail, payload_names, release
+from protocol.procedures.look import find_item
+from protocol.rules import Rules
+from protocol.states import State
+
+UNFIT = (InvalidManifest, InvalidChecksumFile, SignatureRejected, IntegrityError)
+
+
+class Result(Enum):
+    """What became of one item in one go."""
+
+    PROCESSED = "processed"
+    ACKNOWLEDGED = "acknowledged"  # completed without a run: it was processed before
+    FAILED = "failed"  # an error image now
+    RETURNED = "returned"  # back to ready, to be tried again
+    WAITING = "waiting"  # back to ready: the same key is being processed under another number
+    LOST = "lost"  # the claim was taken away meanwhile
+    UNSETTLED = "unsettled"  # processed, and still under its claim name: a file of it is held open
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """One item's outcome. `left` are paths that are still to be put away; `error` says why it was not processed."""
+
+    result: Result
+    claimed: Name
+    attempt: int = 0
+    contents: Contents | None = None
+    key: str = ""
+    outcome: str = ""
+    error: str = ""
+    left: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """Who consumes, and how stubbornly."""
+
+    owner: str
+    host: str
+    max_attempts: int = 5
+
+
+def item_key(rules: Rules, claimed: Name, contents: Contents) -> str:
+    """The idempotency key: the manifest's, or what stands for it where the drop has none (section 3)."""
+    if contents.manifest is not None:
+        return contents.manifest.key
+    hashes = [f"{p.algorithm}:{p.digest}" for p in contents.payloads if p.digest]
+    return derived_key(claimed.item, rules.grammar, hashes)
+
+
+async def consume(rules: Rules, claimed: Name, worker: Worker, *, taken_over: bool = False) -> Consumed:
+    """Carries a claimed item to whatever end it comes to; every way out gives the claim up, but for LOST and UNSETTLED.
+
+    `taken_over` says that the claim was another worker's: an outcome that he recorded is carried out, not begun anew.
+    Raises what an operation raises, after giving the claim back; a note says where that failed too.
+    """
+    contents: Contents | None = None
+    try:
+        contents = await read_contents(rules, claimed)
+        return await _with_ledger(rules, claimed, contents, worker, taken_over=taken_over)
+    except ClaimLost as error:
+        return Consumed(Result.LOST, claimed, contents=contents, error=str(error))
+    except UNFIT as error:
+        return await _fail(rules, claimed, contents, worker, 1, Handled(Verdict.UNFIT, error=str(error), kind=_kind(error)))
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        await _give_back(rules, claimed, error)
+        raise
+
+
+async def recover(rules: Rules, claimed: Name, worker: Worker) -> Consumed:
+    """What a sweep does with a claim that it took from a dead worker, having no handler: whatever the ledger has settled.
+
+    Processed: completed. Given up: an error image. Anything else: back to ready. Raises as `consume`.
+    """
+    contents: Contents | None = None
+    try:
+        contents = await read_contents(rules, claimed)
+        key = item_key(rules, claimed, contents)
+        read = await ReadLedger(key)
+        if read is not None:
+            settled = await _by_what_is_known(rules, claimed, contents, worker, key, read, taken_over=True)
+            if settled is not None:
+                return settled
+        await release(rules, claimed)
+        return Consumed(Result.RETURNED, claimed, read.attempts if read else 0, contents, key, "taken from a dead worker")
+    except ClaimLost as error:
+        return Consumed(Result.LOST, claimed, contents=contents, error=str(error))
+    except UNFIT as error:
+        return await _fail(rules, claimed, contents, worker, 1, Handled(Verdict.UNFIT, error=str(error), kind=_kind(error)))
+
+
+async def settle(rules: Rules, unsettled: Consumed) -> Consumed:
+    """Completes an item that was UNSETTLED. It was processed: it is never given back, and never run again."""
+    assert unsettled.contents is not None  # noqa: S101 - nothing is UNSETTLED before its handler ran
+    return await _complete(rules, unsettled.claimed, unsettled.contents, unsettled.key, unsettled)
+
+
+async def _with_ledger(rules: Rules, claimed: Name, contents: Contents, worker: Worker, *, taken_over: bool) -> Consumed:
+    key = item_key(rules, claimed, contents)
+    while True:
+        read = await ReadLedger(key)
+        if await Stat(rules.layout.path(claimed)) is None:
+            raise ClaimLost(f"{rules.layout.path(claimed)} is no longer there: the claim was taken over")
+        if read is not None:
+            settled = await _by_what_is_known(rules, claimed, contents, worker, key, read, taken_over=taken_over)
+            if settled is not None:
+                return settled
+        started = Entry(
+            LedgerState.STARTED,
+            1 if read is None else read.generation + 1,
+            claimed.item,
+            worker.owner,
+            1 if read is None or _is_over(read) else read.attempts + 1,
+            (await Now()).utc,
+            contents.payloads[0].digest,
+        )
+        if not await WriteLedger(key, read, started):
+            continue  # somebody has written since: his word counts, and ours is read anew
+        consumed = await _run(rules, claimed, contents, worker, key, read, started)
+        if consumed is not None:
+            return consumed
+
+
+async def _by_what_is_known(
+    rules: Rules, claimed: Name, contents: Contents, worker: Worker, key: str, read: Entry, *, taken_over: bool
+) -> Consumed | None:
+    """An end that needs no run of the handler; None where it is to be run."""
+    same_item = read.item == claimed.item
+    other = f"{read.item.group}{rules.grammar.digits(read.item.number)}"
+    if read.state is LedgerState.DONE or (read.state is LedgerState.ARCHIVED and not same_item):
+        outcome = "was processed before" if same_item else f"was processed before, as {other}"
+        known = Consumed(Result.ACKNOWLEDGED, claimed, read.attempts, contents, key, outcome)
+        return await _complete(rules, claimed, contents, key, known)
+    if taken_over and same_item and read.ended is Ended.ERROR:
+        # Its worker had given it up, and was cut before it became an error image.
+        handled = Handled(Verdict.FAILED, error=read.result, kind="HandlerFailed")
+        return await _fail(rules, claimed, contents, worker, read.attempts, handled)
+    if not same_item and read.state is LedgerState.STARTED and read.ended is Ended.OPEN and await _is_claimed(rules, read):
+        await release(rules, claimed)
+        return Consumed(Result.WAITING, claimed, 0, contents, key, error=f"{other} has the same key and is being processed")
+    return None
+
+
+async def _is_claimed(rules: Rules, read: Entry) -> bool:
+    """Whether the other item of a key is under way, so that its outcome is worth waiting for.
+
+    If its worker is dead, whoever takes the claim over settles it; if a person has moved it away, there is nothing to wait
+    for. Either way this comes to an end.
+    """
+    names = await find_item(rules, read.item)
+    return any(rules.is_token(name.kind) and name.state is State.CLAIMED for name in names)
+
+
+def _is_over(read: Entry) -> bool:
+    """Whether an earlier round of attempts has come to its end, so that this one is a new round."""
+    return read.state is LedgerState.ARCHIVED or read.ended is Ended.ERROR
+
+
+async def _run(
+    rules: Rules, claimed: Name, contents: Contents, worker: Worker, key: str, read: Entry | None, started: Entry
+) -> Consumed | None:
+    """Runs the handler and settles its outcome; None where the ledger has moved on meanwhile, and must be read again."""
+    if started.attempts > worker.max_attempts:
+        error = f"it was begun {started.attempts - 1} times, and each run was cut short before its outcome was recorded"
+        handled = Handled(Verdict.FAILED, error=error, kind="Interrupted")
+        return await _give_up(rules, claimed, contents, worker, key, started, handled)
+    cut = read is not None and read.state is LedgerState.STARTED and read.ended is Ended.OPEN
+    replay = read is not None and _is_over(read) and read.item == claimed.item
+    handled = await Handle(claimed, contents, key, started, cut, replay)
+    match handled.verdict:
+        case Verdict.PROCESSED:
+            done = replace(started, state=LedgerState.DONE, at=(await Now()).utc, result=handled.outcome)
+            if not handled.recorded and not await WriteLedger(key, started, done):
+                return None
+            known = Consumed(Result.PROCESSED, claimed, started.attempts, contents, key, handled.outcome)
+            return await _complete(rules, claimed, contents, key, known)
+        case Verdict.FAILED if started.attempts < worker.max_attempts:
+            return await _return(rules, claimed, contents, key, started, started, handled)
+        case Verdict.FAILED | Verdict.UNFIT:
+            return await _give_up(rules, claimed, contents, worker, key, started, handled)
+        case Verdict.REFUSED:
+            # Not the item's fault: the attempt is taken back.
+            uncounted = replace(started, attempts=started.attempts - 1)
+            return await _return(rules, claimed, contents, key, started, uncounted, handled)
+
+
+async def _complete(rules: Rules, claimed: Name, contents: Contents, key: str, known: Consumed) -> Consumed:
+    try:
+        away: PutAway = await complete(rules, claimed, [payload.name for payload in contents.payloads])
+    except ClaimLost as error:
+        return replace(known, result=Result.LOST, error=str(error))
+    except (StillBusy, Anomaly) as error:
+        return replace(known, result=Result.UNSETTLED, error=str(error))
+    if not away.left:
+        await mark_archived(key, claimed)
+    return replace(known, left=away.left)
+
+
+async def mark_archived(key: str, claimed: Name) -> None:
+    """Notes that the item is put away, so that its name coming back is a replay. A sweep does the same, if this is cut."""
+    entry = await ReadLedger(key)
+    if entry is not None and entry.state is LedgerState.DONE and entry.item == claimed.item:
+        await WriteLedger(key, entry, replace(entry, state=LedgerState.ARCHIVED, at=(await Now()).utc))
+
+
+async def _return(
+    rules: Rules, claimed: Name, contents: Contents, key: str, started: Entry, ended: Entry, handled: Handled
+) -> Consumed:
+    # First the ledger: cut in between, the next run knows that this one had ended.
+    entry = replace(ended, ended=Ended.RETURNED, at=(await Now()).utc, result=handled.error)
+    await WriteLedger(key, started, entry)
+    await release(rules, claimed)
+    return Consumed(Result.RETURNED, claimed, started.attempts, contents, key, error=handled.error)
+
+
+async def _give_up(
+    rules: Rules, claimed: Name, contents: Contents, worker: Worker, key: str, entry: Entry, handled: Handled
+) -> Consumed:
+    await WriteLedger(key, entry, replace(entry, ended=Ended.ERROR, at=(await Now()).utc, result=handled.error))
+    return await _fail(rules, claimed, contents, worker, entry.attempts, handled)
+
+
+async def _fail(
+    rules: Rules, claimed: Name, contents: Contents | None, worker: Worker, attempts: int, handled: Handled
+) -> Consumed:
+    if contents is not None:
+        payloads = [payload.name for payload in contents.payloads]
+    else:
+        payloads = payload_names(await find_item(rules, claimed.item))
+    reason = Reason(handled.kind, handled.error, attempts, worker.host, worker.owner)
+    try:
+        away = await fail(rules, claimed, payloads, reason)
+    except ClaimLost as lost:
+        return Consumed(Result.LOST, claimed, attempts, contents, error=str(lost))
+    return Consumed(Result.FAILED, claimed, attempts, contents, error=handled.error, left=away.left)
+
+
+async def _give_back(rules: Rules, claimed: Name, error: BaseException) -> None:
+    try:
+        await release(rules, claimed)
+    except ClaimLost:
+        pass  # somebody else has it, so nothing is held up
+    except Exception as failure:  # noqa: BLE001 - told with the first error, which is the one to act on
+        error.add_note(
+            f"and {rules.layout.path(claimed)} stays claimed ({failure}); it is taken over once its worker's lease expires"
+        )
+
+
+def _kind(error: Exception) -> str:
+    return type(error).__name__
