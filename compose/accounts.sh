@@ -27,6 +27,7 @@ make_accounts() {
 
 hand_over_volumes() {
     for volume in /srv/data /srv/other /srv/full; do
+        mkdir -p "$volume"
         chown "$DROP_UID:$DROP_UID" "$volume"
         chmod 755 "$volume"
     done

@@ -6,11 +6,21 @@ images, else processes. Which it was, and why, is told at the end of the test ru
 
 import os
 
-from testenv import engine, images
+from testenv import engine, images, processes
 from testenv.box import CannotStart
-from testenv.spec import Kind
+from testenv.spec import SERVICES, Kind
 
 VARIABLE = "DROPGATE_TEST_SERVERS"
+
+
+def possible_kinds() -> list[Kind]:
+    """All kinds that both servers could be started as, here and now."""
+    kinds: list[Kind] = []
+    if engine.version() and not images.missing():
+        kinds.append("container")
+    if not any(processes.impossible_because(service) for service in SERVICES.values()):
+        kinds.append("process")
+    return kinds
 
 
 def kind_of_servers() -> tuple[Kind, str]:

@@ -4,6 +4,7 @@ import json
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +37,15 @@ def ask(control: Path, do: str, server: Name) -> dict[str, Any]:
 class KeeperProcess:
     """A keeper, which ends with `close` or with this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        """Starts it, with `environment` in place of this process' own."""
         self._process = subprocess.Popen(
             [sys.executable, "-m", "testenv.keeper"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=ROOT,
             text=True,
+            env=environment,
             # Ctrl-C goes to a whole session; the keeper has to outlive the tests to clean up after them.
             start_new_session=True,
         )

@@ -109,7 +109,7 @@ class Keeper:
         if name == "smb":
             version = box.run(["/usr/sbin/smbd", "--version"]).strip().replace("Version", "Samba")
         else:
-            host_keys = box.run(["sh", "-c", "cat /etc/ssh/drop_host_*_key.pub"]).splitlines()
+            host_keys = box.run(["sh", "-c", "cat /etc/ssh/drop/*.pub"]).splitlines()
         return Facts(kind=kind, why=why, port=box.port, version=version, run=str(self.run), host_keys=host_keys)
 
     def answer(self, request: dict[str, Any]) -> Facts | dict[str, str]:

@@ -20,19 +20,19 @@ if [ -n "$AUTHORIZED_KEY" ]; then
     chmod -R go= "$home/.ssh"
 fi
 
-# Of this server alone, and the same after a restart.
-for kind in ed25519 ecdsa rsa; do
-    key=/etc/ssh/drop_host_${kind}_key
-    [ -e "$key" ] || ssh-keygen -q -N '' -t "$kind" -f "$key"
+# Of this server alone, in a folder of their own so that they can be kept.
+keys=/etc/ssh/drop
+mkdir -p "$keys"
+for kind in ed25519 ecdsa; do
+    [ -e "$keys/$kind" ] || ssh-keygen -q -N '' -t "$kind" -f "$keys/$kind"
 done
 
 config=/etc/ssh/drop_sshd_config
 cat >"$config" <<END
 ListenAddress $LISTEN
 Port $PORT
-HostKey /etc/ssh/drop_host_ed25519_key
-HostKey /etc/ssh/drop_host_ecdsa_key
-HostKey /etc/ssh/drop_host_rsa_key
+HostKey $keys/ed25519
+HostKey $keys/ecdsa
 PidFile /run/drop-sshd.pid
 # The accounts are in the shadow file; sessions need nothing else of PAM.
 UsePAM no

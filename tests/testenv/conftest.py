@@ -1,0 +1,37 @@
+"""Both servers in each way that they can run here, apart from those that the other tests use."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from testenv import choice
+from testenv.control import KeeperProcess
+from testenv.servers import SftpServer, SmbServer, sftp_from, smb_from
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Repeats what asks for a `kind` for each that is possible; where none is, for the one that `make test` would name."""
+    if "kind" in metafunc.fixturenames:
+        metafunc.parametrize("kind", choice.possible_kinds() or ["process"], scope="module")
+
+
+@dataclass(frozen=True)
+class Servers:
+    """An SFTP and an SMB server of one kind, and who keeps them."""
+
+    keeper: KeeperProcess
+    sftp: SftpServer
+    smb: SmbServer
+
+
+@pytest.fixture(scope="module")
+def servers(kind: str) -> Iterator[Servers]:
+    """Both servers, as containers or as processes."""
+    keeper = KeeperProcess({**os.environ, choice.VARIABLE: kind})
+    try:
+        sftp, smb = keeper.start("sftp"), keeper.start("smb")
+        yield Servers(keeper, sftp_from(sftp, keeper.control), smb_from(smb, keeper.control))
+    finally:
+        keeper.close()
