@@ -25,7 +25,7 @@ CHECKSUM_SUFFIX = "sha256"
 REASON_SUFFIX = "reason.json"
 RECEIPT_SUFFIX = "receipt.json"
 
-_PREFIX = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z._-])?)?", re.ASCII)
+_PREFIX = re.compile(r"(?:(?=[A-Za-z0-9])[A-Za-z0-9._-]*[A-Za-z._-])?", re.ASCII)
 _MARKED = re.compile(r"[A-Z]_", re.ASCII)
 _SUFFIX = re.compile(r"[A-Za-z0-9]+(?:\.[A-Za-z0-9]+)*", re.ASCII)
 _OWNER = re.compile(r"[a-z0-9-]{1,32}", re.ASCII)
