@@ -24,6 +24,7 @@ from protocol.names import (
 from protocol.shown import shown
 from protocol.states import State
 
+QUARANTINE_FOLDER = "quarantine"  # where a sweep puts unfinished files that nobody finishes, if it was asked to
 DEFAULT_FOLDERS = ("temp", "incoming", "processing", "archive", "error")
 
 
@@ -53,6 +54,11 @@ class Layout(ABC):
     @abstractmethod
     def claims_folder(self) -> str | None:
         """The folder whose sub-folders are named by owners; None where claims stand among the others."""
+
+    @property
+    @abstractmethod
+    def archive_folder(self) -> str:
+        """The folder whose sub-folders, named by days, take after images that are old enough to leave the drop."""
 
     def item_pattern(self, name: Name) -> str:
         """A listing pattern that finds this item's files in the folder of any state."""
@@ -86,6 +92,10 @@ class PrefixLayout(Layout):
     @property
     def claims_folder(self) -> str | None:
         return None
+
+    @property
+    def archive_folder(self) -> str:
+        return "archive"
 
     def folder_of(self, state: State, owner: str = "") -> str:
         return ""
@@ -130,6 +140,10 @@ class FolderLayout(Layout):
     @property
     def claims_folder(self) -> str | None:
         return self.names[2]
+
+    @property
+    def archive_folder(self) -> str:
+        return self.names[3]
 
     def folder_of(self, state: State, owner: str = "") -> str:
         before, ready, claimed, after, error = self.names

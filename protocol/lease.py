@@ -17,7 +17,11 @@ BEATS_PER_TTL = 3  # a lease is renewed every ttl/3, so two lost renewals are su
 
 
 class Lease(BaseModel):
-    """What stands in `L_<owner>.lease.json`. `ttl` is in seconds; `beat` grows by one with every renewal."""
+    """What stands in `L_<owner>.lease.json`. `ttl` is in seconds; `beat` grows by one with every renewal.
+
+    `machine` names one set of process numbers, `started` when the process of this `pid` began: together they prove on the
+    same machine that a worker is dead. Empty where that cannot be told.
+    """
 
     model_config = ConfigDict(strict=True, frozen=True, extra="allow")
 
@@ -29,6 +33,8 @@ class Lease(BaseModel):
     expires_at: str
     ttl: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     beat: Annotated[int, Field(ge=0)]
+    started: str = ""
+    machine: str = ""
 
     @field_validator("owner")
     @classmethod

@@ -1,5 +1,6 @@
 """Looking at a drop: all of it, or one item in whatever state."""
 
+from protocol.layout import QUARANTINE_FOLDER
 from protocol.names import ItemId, Name
 from protocol.operations import Scan
 from protocol.rules import Rules
@@ -8,16 +9,17 @@ from protocol.states import State
 
 
 async def list_drop(rules: Rules, pattern: str = "*") -> list[Listed]:
-    """Every entry of the drop's folders, but for the folders themselves."""
+    """Every entry of the drop's folders, but for folders that a drop has, whose names are not items."""
     layout = rules.layout
-    entries = [e for e in await Scan("", pattern if not layout.folders else "*") if e.path not in layout.folders]
+    entries = list(await Scan("", pattern if not layout.folders else "*"))
     for folder in layout.folders:
         if folder != layout.claims_folder:
             entries.extend(await Scan(folder, pattern))
             continue
         for owner in await Scan(folder):
             entries.extend(await Scan(owner.path, pattern) if owner.folder else [owner])
-    return entries
+    known = {*layout.folders, layout.archive_folder, QUARANTINE_FOLDER}
+    return [e for e in entries if not (e.folder and (e.path in known or e.path.startswith(f"{layout.archive_folder}/")))]
 
 
 async def snapshot(rules: Rules) -> Snapshot:

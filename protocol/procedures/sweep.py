@@ -1,0 +1,208 @@
+"""Carrying out what a sweep has planned (PROTOCOL section 11). Each action is idempotent, and safe beside live workers."""
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from protocol.errors import Anomaly, ClaimLost, InvalidChecksumFile, InvalidManifest, StillBusy
+from protocol.hashes import parse_hash
+from protocol.layout import QUARANTINE_FOLDER
+from protocol.ledger import LedgerState
+from protocol.manifest import LARGEST, check_describes, parse_manifest
+from protocol.names import Name
+from protocol.operations import Claim, Fetch, MakeFolder, Now, Outcome, Publish, ReadSmall, UnarchivedKeys, WriteLedger
+from protocol.procedures.claim import claim
+from protocol.procedures.consume import Consumed, Worker, recover
+from protocol.procedures.finish import PutAway, Reason, payload_names, put_away, put_away_error
+from protocol.procedures.look import find_item
+from protocol.procedures.rename import remove, rename, same_file
+from protocol.recovery import (
+    Action,
+    Archive,
+    DeleteCounter,
+    DeleteLease,
+    DeleteScratch,
+    DropTwin,
+    FinishDone,
+    FinishError,
+    FinishPublish,
+    MissingPayload,
+    TakeOver,
+    Tell,
+    Unfinished,
+)
+from protocol.rules import Rules, Signal
+from protocol.snapshot import Snapshot
+from protocol.states import State
+
+
+class Unwanted(Enum):
+    """What becomes of before files that are too old."""
+
+    REPORT = "report"
+    DELETE = "delete"
+    QUARANTINE = "quarantine"  # moved into the drop's folder `quarantine`, on the same volume
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """One action and what came of it: `done`, or why not."""
+
+    action: Action
+    done: bool
+    text: str
+
+
+async def carry_out(rules: Rules, action: Action, worker: Worker, unwanted: Unwanted = Unwanted.REPORT) -> Swept:
+    """One action of a plan. What it finds done by somebody else is done. Raises transport errors only."""
+    try:
+        done, text = await _carry_out(rules, action, worker, unwanted)
+    except (Anomaly, ClaimLost, StillBusy) as error:
+        return Swept(action, False, str(error))
+    return Swept(action, done, text)
+
+
+async def _carry_out(rules: Rules, action: Action, worker: Worker, unwanted: Unwanted) -> tuple[bool, str]:
+    path = rules.layout.path
+    match action:
+        case TakeOver(claimed):
+            taken = await take_over(rules, claimed, worker.owner)
+            if taken is None:
+                return True, "somebody else has taken it over"
+            return _consumed(await recover(rules, taken, worker))
+        case FinishDone(done):
+            return _away(await put_away(rules, done, await _payloads(rules, done)))
+        case FinishError(error):
+            reason = Reason("Interrupted", "cut while failing; the worker that knew why is gone", 0, worker.host, worker.owner)
+            return _away(await put_away_error(rules, error, await _payloads(rules, error), reason))
+        case FinishPublish(token):
+            return await _finish_publish(rules, token)
+        case DropTwin(drop, keep):
+            if not await same_file(path(drop), path(keep)):
+                return False, f"{path(drop)} and {path(keep)} are two files, and are left alone"
+            return await remove(path(drop)), f"{path(drop)} was a second name of {path(keep)}"
+        case Unfinished(_, names):
+            return await _unfinished(rules, names, unwanted)
+        case MissingPayload(token):
+            claimed_or_not = await claim(rules, token, worker.owner)
+            if not isinstance(claimed_or_not, Name):
+                return True, "somebody else has taken it"
+            return _consumed(await recover(rules, claimed_or_not, worker))
+        case Archive(_, names):
+            return await _archive(rules, names)
+        case DeleteLease() | DeleteCounter() | DeleteScratch():
+            return await _tidy(rules, action)
+        case Tell(_, text):
+            return False, text
+
+
+async def _tidy(rules: Rules, action: DeleteLease | DeleteCounter | DeleteScratch) -> tuple[bool, str]:
+    match action:
+        case DeleteLease(owner):
+            return await remove(rules.layout.lease(owner)), f"the lease of {owner} had expired"
+        case DeleteCounter(group, number):
+            return await remove(rules.layout.counter(group, number)), "a higher counter is there"
+        case DeleteScratch(scratch):
+            return await remove(scratch), "scratch that nobody uses"
+
+
+async def take_over(rules: Rules, claimed: Name, owner: str) -> Name | None:
+    """Renames a dead worker's claim into one's own; None where somebody was faster, or the worker was not dead.
+
+    The old name is the guard: one of any crowd gets it, and its worker, should it wake, finds it gone.
+    """
+    own = replace(claimed, owner=owner)
+    outcome = await rename(Claim, rules.layout.path(claimed), rules.layout.path(own), patience=0, shared=True)
+    return own if outcome is Outcome.DONE else None
+
+
+async def archive_ledger(rules: Rules, snapshot: Snapshot) -> int:
+    """Notes in the ledger which finished items stand as after images, so that their coming back is a replay."""
+    noted = 0
+    away = {view.item for view in snapshot.in_state(State.AFTER)}
+    for key, entry in await UnarchivedKeys():
+        if entry.item in away:
+            noted += await WriteLedger(key, entry, replace(entry, state=LedgerState.ARCHIVED, at=(await Now()).utc))
+    return noted
+
+
+def _consumed(consumed: Consumed) -> tuple[bool, str]:
+    return True, f"{consumed.result.value}: {consumed.error or consumed.outcome}".rstrip(": ")
+
+
+def _away(away: PutAway) -> tuple[bool, str]:
+    if away.left:
+        return False, f"somebody has {', '.join(away.left)} open; the next sweep tries again"
+    return True, f"put away as {away.token}"
+
+
+async def _payloads(rules: Rules, token: Name) -> list[Name]:
+    """The item's payloads by its token, or by what is there where the token cannot be read."""
+    names = payload_names([name for name in await find_item(rules, token.item) if not name.again])
+    if rules.signal is Signal.MANIFEST:
+        data = await ReadSmall(rules.layout.path(token), LARGEST)
+        try:
+            return list(check_describes(parse_manifest(data or b""), token.item, rules.grammar).values())
+        except InvalidManifest:
+            return names
+    return [name for name in names if not rules.is_token(name.kind)]
+
+
+async def _finish_publish(rules: Rules, token: Name) -> tuple[bool, str]:
+    """Publishes what a producer left between its renames, where every byte is as its token says."""
+    path = rules.layout.path(token)
+    data = await ReadSmall(path, LARGEST)
+    if data is None:
+        return True, "its producer has finished it"
+    if rules.signal is not Signal.MANIFEST:
+        return False, f"{path} is left of a publication that was cut; rename it to its name without the mark if it is whole"
+    try:
+        manifest = parse_manifest(data)
+        names = check_describes(manifest, token.item, rules.grammar)
+    except (InvalidManifest, InvalidChecksumFile) as error:
+        return False, f"{path} is left of a publication that was cut, and cannot finish it: {error}"
+    before: list[Name] = []
+    for record in manifest.files:
+        algorithm, digest = parse_hash(record.hash)
+        ready = names[record.name]
+        read = await Fetch(rules.layout.path(ready), algorithm)
+        if read is None:
+            before.append(replace(ready, state=State.BEFORE))
+            read = await Fetch(rules.layout.path(before[-1]), algorithm)
+        if read is None or (read.size, read.digest) != (record.size, digest):
+            return False, f"{path} is left of a publication that was cut, and {record.name} is not as it says"
+    for name in (*before, token):
+        dst = rules.layout.path(replace(name, state=State.READY))
+        outcome = await rename(Publish, rules.layout.path(name), dst, patience=0, shared=True)
+        if outcome not in (Outcome.DONE, Outcome.GONE):
+            return False, f"{rules.layout.path(name)} could not be renamed to {dst}: {outcome.value}"
+    return True, "published: its producer was cut, and everything was there"
+
+
+async def _unfinished(rules: Rules, names: tuple[Name, ...], unwanted: Unwanted) -> tuple[bool, str]:
+    paths = [rules.layout.path(name) for name in names]
+    shown = ", ".join(paths)
+    if unwanted is Unwanted.REPORT:
+        return False, f"unfinished and no longer growing: {shown}"
+    if unwanted is Unwanted.DELETE:
+        gone = [await remove(path) for path in paths]
+        return all(gone), f"deleted {shown}" if all(gone) else f"somebody has one of {shown} open"
+    await MakeFolder(QUARANTINE_FOLDER)
+    for path in paths:
+        outcome = await rename(Publish, path, f"{QUARANTINE_FOLDER}/{path.rpartition('/')[2]}", patience=0, shared=True)
+        if outcome not in (Outcome.DONE, Outcome.GONE):
+            return False, f"{path} could not be moved into {QUARANTINE_FOLDER}: {outcome.value}"
+    return True, f"moved into {QUARANTINE_FOLDER}: {shown}"
+
+
+async def _archive(rules: Rules, names: tuple[Name, ...]) -> tuple[bool, str]:
+    """Moves an after image into a folder of the day. The token goes last: until then everybody sees that it was begun."""
+    day = (await Now()).utc[:10]
+    folder = f"{rules.layout.archive_folder}/{day}"
+    await MakeFolder(rules.layout.archive_folder)
+    await MakeFolder(folder)
+    for name in sorted(names, key=lambda n: rules.is_token(n.kind)):
+        path = rules.layout.path(name)
+        outcome = await rename(Publish, path, f"{folder}/{path.rpartition('/')[2]}", patience=0, shared=True)
+        if outcome not in (Outcome.DONE, Outcome.GONE):
+            return False, f"{path} could not be moved into {folder}: {outcome.value}"
+    return True, f"moved into {folder}"
