@@ -62,37 +62,55 @@ async def carry_out(rules: Rules, action: Action, worker: Worker, unwanted: Unwa
 
 
 async def _carry_out(rules: Rules, action: Action, worker: Worker, unwanted: Unwanted) -> tuple[bool, str]:
-    path = rules.layout.path
     match action:
-        case TakeOver(claimed):
-            taken = await take_over(rules, claimed, worker.owner)
-            if taken is None:
-                return True, "somebody else has taken it over"
-            return _consumed(await recover(rules, taken, worker))
-        case FinishDone(done):
-            return _away(await put_away(rules, done, await _payloads(rules, done)))
-        case FinishError(error):
-            reason = Reason("Interrupted", "cut while failing; the worker that knew why is gone", 0, worker.host, worker.owner)
-            return _away(await put_away_error(rules, error, await _payloads(rules, error), reason))
+        case TakeOver() | MissingPayload():
+            return await _settle(rules, action, worker)
+        case FinishDone() | FinishError():
+            return await _put_away(rules, action, worker)
         case FinishPublish(token):
             return await _finish_publish(rules, token)
         case DropTwin(drop, keep):
-            if not await same_file(path(drop), path(keep)):
-                return False, f"{path(drop)} and {path(keep)} are two files, and are left alone"
-            return await remove(path(drop)), f"{path(drop)} was a second name of {path(keep)}"
+            return await _drop_twin(rules, drop, keep)
         case Unfinished(_, names):
             return await _unfinished(rules, names, unwanted)
-        case MissingPayload(token):
-            claimed_or_not = await claim(rules, token, worker.owner)
-            if not isinstance(claimed_or_not, Name):
-                return True, "somebody else has taken it"
-            return _consumed(await recover(rules, claimed_or_not, worker))
         case Archive(_, names):
             return await _archive(rules, names)
         case DeleteLease() | DeleteCounter() | DeleteScratch():
             return await _tidy(rules, action)
         case Tell(_, text):
             return False, text
+
+
+async def _settle(rules: Rules, action: TakeOver | MissingPayload, worker: Worker) -> tuple[bool, str]:
+    match action:
+        case TakeOver(claimed):
+            taken = await take_over(rules, claimed, worker.owner)
+        case MissingPayload(token):
+            outcome = await claim(rules, token, worker.owner)
+            taken = outcome if isinstance(outcome, Name) else None
+    if taken is None:
+        return True, "somebody else has taken it"
+    consumed: Consumed = await recover(rules, taken, worker)
+    return True, f"{consumed.result.value}: {consumed.error or consumed.outcome}".rstrip(": ")
+
+
+async def _put_away(rules: Rules, action: FinishDone | FinishError, worker: Worker) -> tuple[bool, str]:
+    match action:
+        case FinishDone(token):
+            away: PutAway = await put_away(rules, token, await _payloads(rules, token))
+        case FinishError(token):
+            reason = Reason("Interrupted", "cut while failing; the worker that knew why is gone", 0, worker.host, worker.owner)
+            away = await put_away_error(rules, token, await _payloads(rules, token), reason)
+    if away.left:
+        return False, f"somebody has {', '.join(away.left)} open; the next sweep tries again"
+    return True, f"put away as {away.token}"
+
+
+async def _drop_twin(rules: Rules, drop: Name, keep: Name) -> tuple[bool, str]:
+    one, other = rules.layout.path(drop), rules.layout.path(keep)
+    if not await same_file(one, other):
+        return False, f"{one} and {other} are two files, and are left alone"
+    return await remove(one), f"{one} was a second name of {other}"
 
 
 async def _tidy(rules: Rules, action: DeleteLease | DeleteCounter | DeleteScratch) -> tuple[bool, str]:
@@ -123,16 +141,6 @@ async def archive_ledger(rules: Rules, snapshot: Snapshot) -> int:
         if entry.item in away:
             noted += await WriteLedger(key, entry, replace(entry, state=LedgerState.ARCHIVED, at=(await Now()).utc))
     return noted
-
-
-def _consumed(consumed: Consumed) -> tuple[bool, str]:
-    return True, f"{consumed.result.value}: {consumed.error or consumed.outcome}".rstrip(": ")
-
-
-def _away(away: PutAway) -> tuple[bool, str]:
-    if away.left:
-        return False, f"somebody has {', '.join(away.left)} open; the next sweep tries again"
-    return True, f"put away as {away.token}"
 
 
 async def _payloads(rules: Rules, token: Name) -> list[Name]:
