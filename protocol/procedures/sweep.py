@@ -82,12 +82,11 @@ async def _carry_out(rules: Rules, action: Action, worker: Worker, unwanted: Unw
 
 
 async def _settle(rules: Rules, action: TakeOver | MissingPayload, worker: Worker) -> tuple[bool, str]:
-    match action:
-        case TakeOver(claimed):
-            taken = await take_over(rules, claimed, worker.owner)
-        case MissingPayload(token):
-            outcome = await claim(rules, token, worker.owner)
-            taken = outcome if isinstance(outcome, Name) else None
+    if isinstance(action, TakeOver):
+        taken = await take_over(rules, action.claimed, worker.owner)
+    else:
+        outcome = await claim(rules, action.token, worker.owner)
+        taken = outcome if isinstance(outcome, Name) else None
     if taken is None:
         return True, "somebody else has taken it"
     consumed: Consumed = await recover(rules, taken, worker)
@@ -95,12 +94,11 @@ async def _settle(rules: Rules, action: TakeOver | MissingPayload, worker: Worke
 
 
 async def _put_away(rules: Rules, action: FinishDone | FinishError, worker: Worker) -> tuple[bool, str]:
-    match action:
-        case FinishDone(token):
-            away: PutAway = await put_away(rules, token, await _payloads(rules, token))
-        case FinishError(token):
-            reason = Reason("Interrupted", "cut while failing; the worker that knew why is gone", 0, worker.host, worker.owner)
-            away = await put_away_error(rules, token, await _payloads(rules, token), reason)
+    if isinstance(action, FinishDone):
+        away: PutAway = await put_away(rules, action.done, await _payloads(rules, action.done))
+    else:
+        reason = Reason("Interrupted", "cut while failing; the worker that knew why is gone", 0, worker.host, worker.owner)
+        away = await put_away_error(rules, action.error, await _payloads(rules, action.error), reason)
     if away.left:
         return False, f"somebody has {', '.join(away.left)} open; the next sweep tries again"
     return True, f"put away as {away.token}"
