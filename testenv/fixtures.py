@@ -47,7 +47,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if used:
         terminalreporter.section("servers")
         for line in sorted(used):
-            terminalreporter.write_line(line)
+            terminalreporter.line(line)
 
 
 @pytest.fixture(scope="session")

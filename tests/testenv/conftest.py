@@ -14,7 +14,12 @@ from testenv.servers import SftpServer, SmbServer, sftp_from, smb_from
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Repeats what asks for a `kind` for each that is possible; where none is, for the one that `make test` would name."""
     if "kind" in metafunc.fixturenames:
-        metafunc.parametrize("kind", choice.possible_kinds() or ["process"], scope="module")
+        # A group goes to one xdist worker, so that each kind is started once.
+        kinds = [
+            pytest.param(kind, marks=pytest.mark.xdist_group(f"{metafunc.module.__name__}-{kind}"))
+            for kind in choice.possible_kinds() or ["process"]
+        ]
+        metafunc.parametrize("kind", kinds, scope="module")
 
 
 @dataclass(frozen=True)
