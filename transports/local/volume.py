@@ -51,7 +51,7 @@ def volume_of(folder: int) -> Volume:
 def mount_of(folder: int) -> int | None:
     """The number of the mount an open folder was reached through: a bind mount has the device number of its origin."""
     try:
-        with open(f"/proc/self/fdinfo/{folder}", encoding="ascii") as lines:
+        with open(f"/proc/self/fdinfo/{folder}", encoding="utf-8") as lines:
             for line in lines:
                 if line.startswith("mnt_id:"):
                     return int(line.split()[1])
