@@ -5,53 +5,71 @@ Standard output carries results and nothing else; progress, logs and errors go t
 
 import contextlib
 import json
-import signal
+import os
+import re
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import typer
 from rich.console import Console
 
+from gateway.cli.options import LayoutName
 from gateway.drop import Drop
 from gateway.errors import ConfigurationError, GatewayError, UnfitDrop
-from gateway.settings import DropSettings, Settings, find_file, load
-from protocol.errors import InvalidName, ProtocolError
-from protocol.names import Grammar
+from gateway.settings import find_file, load
+from protocol.errors import InvalidName, InvalidRules, ProtocolError
+from protocol.layout import FolderLayout, PrefixLayout
+from protocol.names import DEFAULT_WIDTH, Grammar
+from protocol.rules import Rules, Signal
 from transports.endpoint import Endpoint
 from transports.errors import TransportError, UnsafePath
 from transports.urls import InvalidURL, parse_url
 
-DONE, SOME_FAILED, USAGE, ENDPOINT = 0, 1, 2, 3
+DONE, SOME_FAILED, USAGE, ENDPOINT, INTERRUPTED = 0, 1, 2, 3, 130
 
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
+
+_HOST_KEY = re.compile(r"SHA256:[A-Za-z0-9+/]{43}=?", re.ASCII)
+
+
+def readable(text: str) -> str:
+    """A text in one line, whatever it holds: file names may have line breaks, escape codes and bytes that are not UTF-8."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 
 def say(text: str) -> None:
     """One line of result."""
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(readable(text) + "\n")
     sys.stdout.flush()
 
 
 def say_json(value: dict[str, Any]) -> None:
-    """One object a line, UTF-8."""
-    say(json.dumps(value, ensure_ascii=False))
+    """One object a line, in ASCII: every reader understands that, and every file name can be said in it."""
+    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.flush()
+
+
+def warn(text: str, *, style: str | None = None) -> None:
+    """A text for the person at the terminal, of as many lines as it has."""
+    errors.print("\n".join(map(readable, text.split("\n"))), style=style, markup=False)
 
 
 def complain(error: BaseException, prefix: str = "") -> None:
     """An error, and what is known besides, for the person at the terminal."""
-    errors.print(f"dropgate: {prefix}{error}", style="red", markup=False)
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    if isinstance(error, OSError) and error.filename and not prefix:
+        text = f"{os.fsdecode(error.filename)}: {text}"
+    warn(f"dropgate: {prefix}{text}", style="red")
     for note in getattr(error, "__notes__", ()):
-        errors.print(f"  {note}", markup=False)
+        warn(f"  {note}")
 
 
 def exit_code(error: BaseException) -> int:
     """Which exit code an error that ended a command means."""
-    if isinstance(error, ConfigurationError | InvalidName | InvalidURL | UnsafePath):
+    if isinstance(error, ConfigurationError | InvalidName | InvalidRules | InvalidURL | UnsafePath):
         return USAGE
     if isinstance(error, TransportError | UnfitDrop):
         return ENDPOINT
@@ -67,60 +85,72 @@ def failures_end_well() -> Iterator[None]:
         raise
     except KeyboardInterrupt as error:
         for note in getattr(error, "__notes__", ()):
-            errors.print(f"  {note}", markup=False)
-        errors.print("dropgate: interrupted", style="red")
-        raise typer.Exit(130) from None
+            warn(f"  {note}")
+        warn("dropgate: interrupted", style="red")
+        raise typer.Exit(INTERRUPTED) from None
     except BrokenPipeError:
-        # Whoever read our results has gone, as `| head` does; there is nobody left to tell.
-        sys.stderr.close()
+        # Whoever read our results has gone, as `| head` does; there is nobody left to tell, and what Python still has to
+        # write at its end must go somewhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(SOME_FAILED) from None
     except (GatewayError, ProtocolError, TransportError, InvalidURL, OSError) as error:
         complain(error)
         raise typer.Exit(exit_code(error)) from None
 
 
-def open_drop(name: str, config: Path | None, host_key: str | None = None, **rules: Any) -> Drop:
-    """The drop a command was given: a URL, a path, or a name of the configuration, which comes first.
+def open_drop(
+    name: str,
+    config: Path | None,
+    host_key: str | None = None,
+    *,
+    layout: LayoutName | None = None,
+    signal: Signal | None = None,
+    width: int | None = None,
+) -> Drop:
+    """The drop a command was given: a URL, a path, or a name of the configuration.
 
-    `rules` are settings of the command line; they belong to a URL, since a drop with a name has its own.
+    Layout, signal and width of the command line belong to a URL or path: a drop with a name has its own. Raises
+    ConfigurationError, InvalidURL.
     """
-    path = find_file(config)
-    settings = load(path) if path is not None else Settings()
-    given = {key: value for key, value in rules.items() if value is not None}
-    if name in settings.drop:
-        if given:
-            raise ConfigurationError(
-                f"{name} is a drop of {path}: its {', '.join(given)} is set there, not on the command line"
-            )
-        drop = settings.open_drop(name)
-    elif "://" in name or "/" in name or name.startswith((".", "~")):
-        drop = Drop(Endpoint(parse_url(name)), DropSettings(url=name, **given).rules())
+    if "://" in name or "/" in name or name.startswith((".", "~")):
+        drop = Drop(Endpoint(parse_url(name)), _rules(layout, signal, width))
     else:
-        known = f"; {path} has {', '.join(sorted(settings.drop))}" if path is not None and settings.drop else ""
-        raise ConfigurationError(f"{name!r} is no drop of the configuration{known}. For a folder here, write ./{name}")
-    if host_key is not None:
-        return replace(drop, endpoint=replace(drop.endpoint, host_key=host_key))
-    return drop
+        drop = _named(name, config)
+        given = {"--layout": layout, "--signal": signal, "--width": width}
+        if chosen := [option for option, value in given.items() if value is not None]:
+            raise ConfigurationError(f"{', '.join(chosen)}: [drop.{name}] of the configuration says that, not the command line")
+    return drop if host_key is None else _pinned(drop, host_key)
+
+
+def _named(name: str, config: Path | None) -> Drop:
+    path = find_file(config)
+    settings = load(path)
+    if name in settings.drop:
+        return settings.open_drop(name)
+    if path is None and not settings.drop:
+        known = "there is no configuration file (--config, DROPGATE_CONFIG, ./dropgate.toml)"
+    else:
+        known = f"{path or 'the environment'} has {', '.join(sorted(settings.drop)) or 'none'}"
+    example = f"./{name}" if name else "./drop"
+    raise ConfigurationError(f"{name!r} is no drop of the configuration: {known}. For a folder here, write {example}")
+
+
+def _rules(layout: LayoutName | None, signal: Signal | None, width: int | None) -> Rules:
+    grammar = Grammar(DEFAULT_WIDTH if width is None else width)
+    return Rules(
+        FolderLayout(grammar) if layout is LayoutName.FOLDERS else PrefixLayout(grammar),
+        Signal.MANIFEST if signal is None else signal,
+    )
+
+
+def _pinned(drop: Drop, host_key: str) -> Drop:
+    if drop.endpoint.location.scheme != "sftp":
+        raise ConfigurationError(f"--host-key belongs to an sftp:// drop, and {drop} is none")
+    if not _HOST_KEY.fullmatch(host_key):
+        raise ConfigurationError("--host-key is not a fingerprint as `ssh-keygen -l` shows it: SHA256: and 43 characters")
+    return replace(drop, endpoint=replace(drop.endpoint, host_key=host_key))
 
 
 def item_text(grammar: Grammar, group: str, number: int) -> str:
     """An item as people call it: its name without mark and suffix."""
     return group + grammar.digits(number)
-
-
-@contextlib.contextmanager
-def stop_on_signals() -> Iterator[threading.Event]:
-    """An event that SIGTERM and the first Ctrl-C set, so that the item at hand is finished; a second Ctrl-C interrupts."""
-    stop = threading.Event()
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        if stop.is_set() and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        stop.set()
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -17,6 +17,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,  # a trace with local variables would show passwords
+    rich_markup_mode=None,  # help and usage errors as plain lines, which also a pipe, a log and a screen reader take
 )
 
 

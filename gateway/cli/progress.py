@@ -14,14 +14,14 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from gateway.cli.common import errors
+from gateway.cli.common import errors, readable
 
 
 @contextlib.contextmanager
 def sending(total_bytes: int, files: int) -> Iterator[tuple[Callable[[int], None], Callable[[str], None]]]:
     """A bar over all bytes of a command: `advance(bytes)`, and `show(name)` for the file at hand."""
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         DownloadColumn(binary_units=True),
         TransferSpeedColumn(),
@@ -31,14 +31,14 @@ def sending(total_bytes: int, files: int) -> Iterator[tuple[Callable[[int], None
         task = progress.add_task(f"{files} file{'s' if files != 1 else ''}", total=total_bytes)
         yield (
             lambda count: progress.advance(task, count),
-            lambda name: progress.update(task, description=name),
+            lambda name: progress.update(task, description=readable(name)),
         )
 
 
 @contextlib.contextmanager
 def receiving() -> Iterator[tuple[Callable[[int], None], Callable[[int], None]]]:
     """Bytes whose total nobody knows: `advance(bytes)`, and `show(items)` for how many items have come."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), FileSizeColumn(), TransferSpeedColumn())
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), FileSizeColumn(), TransferSpeedColumn())
     with Progress(*columns, console=errors, disable=not errors.is_terminal, transient=True) as progress:
         task = progress.add_task("waiting", total=None)
         yield (

@@ -4,6 +4,7 @@ import contextlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,23 +13,23 @@ import typer
 from gateway.cli.common import (
     DONE,
     SOME_FAILED,
-    errors,
     exit_code,
     failures_end_well,
     open_drop,
     say,
     say_json,
-    stop_on_signals,
+    warn,
 )
 from gateway.cli.options import Config, DropArgument, HostKey, Json, LayoutOption, SignalOption, Width
 from gateway.cli.progress import receiving
+from gateway.cli.signals import interrupted_by_sigterm, stop_on_signals
 from gateway.drop import Drop
 from gateway.errors import ConfigurationError, DeliveryFailed
 from gateway.handoff.consumer import Consumer, Event, Handler, Ordering, Result
 from gateway.handoff.contents import Progress
 from gateway.handoff.deliver import ToFolder
 from gateway.handoff.execute import ToCommand, split_command
-from gateway.service.loop import Loop, run_all
+from gateway.service.loop import Loop, interruptible, run_all
 from transports.connect import connect
 from transports.endpoint import Endpoint
 from transports.errors import NotFound
@@ -74,26 +75,31 @@ class _Tally:
         elif event.result is Result.PROCESSED:
             say(f"{event.item.group}{digits}  {size} bytes  {event.outcome}")
         if event.result is not Result.PROCESSED:
-            errors.print(
-                f"{event.item.group}{digits}  {event.result.value} (attempt {event.attempt}): {event.error}", markup=False
-            )
+            warn(f"{event.item.group}{digits}  {event.result.value} (attempt {event.attempt}): {event.error}")
         if event.left:
-            errors.print(f"{event.item.group}{digits}  still to be put away: {', '.join(event.left)}", markup=False)
+            warn(f"{event.item.group}{digits}  still to be put away: {', '.join(event.left)}")
 
 
 def receive(
     drop: DropArgument,
-    group: Annotated[list[str], typer.Option(help="Group prefix to take; may be repeated.", show_default=False)],
-    to: Annotated[Path | None, typer.Option("--to", help="Deliver into this folder.", show_default=False)] = None,
+    group: Annotated[
+        list[str], typer.Option(metavar="PREFIX", help="Group prefix to take; may be repeated.", show_default=False)
+    ],
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="DIR", help="Deliver into this folder.", show_default=False)
+    ] = None,
     command: Annotated[
-        str | None, typer.Option("--exec", help="Run this for each item, {} is the file.", show_default=False)
+        str | None,
+        typer.Option(
+            "--exec", metavar="'COMMAND {}'", help="Run this for each item; {} is the file's path.", show_default=False
+        ),
     ] = None,
     original_names: Annotated[bool, typer.Option("--original-names", help="With --to: the producer's file names.")] = False,
     once: Annotated[bool, typer.Option("--once", help="End when nothing is left.")] = False,
-    workers: Annotated[int, typer.Option(min=1, max=64, help="Workers, each with its own connection.")] = 1,
+    workers: Annotated[int, typer.Option(metavar="N", min=1, max=64, help="Workers, each with its own connection.")] = 1,
     ordering: Annotated[Ordering, typer.Option(help="In which order items are taken.")] = Ordering.SHUFFLE,
-    max_attempts: Annotated[int, typer.Option(min=1, help="After so many an item becomes an error image.")] = 5,
-    poll: Annotated[float, typer.Option(min=0.05, help="Seconds between two looks at an idle drop.")] = 1.0,
+    max_attempts: Annotated[int, typer.Option(metavar="N", min=1, help="After so many an item becomes an error image.")] = 5,
+    poll: Annotated[float, typer.Option(metavar="SECONDS", min=0.05, help="Between two looks at an idle drop.")] = 1.0,
     layout: LayoutOption = None,
     signal: SignalOption = None,
     width: Width = None,
@@ -102,7 +108,7 @@ def receive(
     as_json: Json = False,
 ) -> None:
     """Take items of GROUP out of DROP: claimed, verified, delivered, and kept there as after images."""
-    with failures_end_well():
+    with failures_end_well(), interrupted_by_sigterm():
         if (to is None) == (command is None):
             raise ConfigurationError("say where items go: either --to DIR or --exec 'COMMAND {}'")
         if original_names and to is None:
@@ -111,22 +117,22 @@ def receive(
             raise ConfigurationError("--ordering strict takes one item at a time; leave --workers out")
         source = open_drop(drop, config, host_key, layout=layout, signal=signal, width=width)
         with contextlib.ExitStack() as stack:
-            stop = stack.enter_context(stop_on_signals())
+            interrupted = threading.Event()
             advance, show = stack.enter_context(receiving())
             tally = _Tally(source, show, as_json)
 
-            def trouble(error: Exception) -> None:
-                errors.print(f"dropgate: endpoint away, trying again: {error}", markup=False)
-
-            def job() -> Callable[[], None]:
-                handler = _handler(stack, to, command, advance, original_names=original_names)
-                consumer: Consumer = stack.enter_context(
+            def consumer() -> Consumer:
+                handler = _handler(stack, to, command, interruptible(advance, interrupted), original_names=original_names)
+                return stack.enter_context(
                     source.consumer(tuple(group), handler, tally, ordering=ordering, max_attempts=max_attempts, once=once)
                 )
-                loop = Loop(stop, source.clock, trouble, poll)
-                return lambda: (loop.run_once if once else loop.run)(consumer)
 
-            failures = run_all([job() for _ in range(workers)], stop)
+            # Until all are connected nothing is claimed, and a signal may end everything at once.
+            consumers = [consumer() for _ in range(workers)]
+            stop = stack.enter_context(stop_on_signals())
+            loop = Loop(stop, source.clock, lambda error: warn(f"dropgate: trying again soon: {error}"), poll)
+            one = loop.run_once if once else loop.run
+            failures = run_all([partial(one, consumer) for consumer in consumers], stop, interrupted)
         for failure in failures:
             if not isinstance(failure, DeliveryFailed):
                 raise failure
@@ -140,7 +146,7 @@ def _handler(
     if to is None:
         return ToCommand(split_command(command or ""), advance)
     try:
-        folder = connect(Endpoint(parse_url(str(to.expanduser().absolute()))))
+        folder = connect(Endpoint(parse_url(str((to.expanduser() if to.parts[:1] == ("~",) else to).absolute()))))
     except NotFound as error:
         raise ConfigurationError(f"--to {to}: there is no such folder; make it first") from error
     return ToFolder(stack.enter_context(folder), original_names, advance)

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from gateway.cli.common import failures_end_well, stop_on_signals
+from gateway.cli.common import failures_end_well
 from gateway.cli.logs import set_up_logs
+from gateway.cli.signals import stop_on_signals
 from gateway.errors import ConfigurationError
 from gateway.service.daemon import Daemon, Route
 from gateway.settings import load
@@ -20,7 +21,7 @@ def run(
     """Carry items along every route of CONFIG. SIGTERM and Ctrl-C finish the item at hand and leave no claim behind."""
     with failures_end_well():
         set_up_logs(sys.stderr)
-        if not config.is_file():
+        if not config.exists():
             raise ConfigurationError(f"there is no configuration file {config}")
         settings = load(config)
         if not settings.route:

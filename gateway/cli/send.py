@@ -1,6 +1,7 @@
 """`dropgate send`: hands files over to a drop, each as an item, or all as one."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -18,21 +19,34 @@ from gateway.cli.common import (
 )
 from gateway.cli.options import Config, DropArgument, HostKey, Json, LayoutOption, SignalOption, Width
 from gateway.cli.progress import sending
+from gateway.cli.signals import interrupted_by_sigterm
 from gateway.errors import ConfigurationError, GatewayError
 from gateway.handoff.producer import Outgoing, Producer, suffix_of
-from protocol.errors import ProtocolError
+from protocol.errors import ProtocolError, SequenceTaken
 from protocol.procedures.publish import Published
 from transports.errors import ConnectionFailed, Denied, NoSpace, TransportError
 
 
 def send(
     drop: DropArgument,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of this host.", show_default=False)],
-    group: Annotated[str, typer.Option(help="Group prefix of the items, such as orders_.", show_default=False)],
-    suffix: Annotated[str | None, typer.Option(help="Suffix in the drop; the file's own unless given.")] = None,
-    sequence: Annotated[int | None, typer.Option(min=0, help="Number of the (first) item; else the group's counter.")] = None,
-    key: Annotated[str | None, typer.Option(help="Idempotency key of the hand-off; else a fresh one.")] = None,
-    meta: Annotated[list[str] | None, typer.Option(help="k=v for the manifest; may be repeated.")] = None,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Files of this host.", show_default=False)],
+    group: Annotated[
+        str, typer.Option(metavar="PREFIX", help="Group prefix of the items, such as orders_.", show_default=False)
+    ],
+    suffix: Annotated[
+        str | None, typer.Option(metavar="SUFFIX", help="Suffix in the drop; the file's own unless given.", show_default=False)
+    ] = None,
+    sequence: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=0, help="Number of the (first) item; else the group's counter.", show_default=False),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="Idempotency key of the hand-off; else a fresh one.", show_default=False),
+    ] = None,
+    meta: Annotated[
+        list[str] | None, typer.Option(metavar="K=V", help="For the manifest; may be repeated.", show_default=False)
+    ] = None,
     bundle: Annotated[bool, typer.Option("--bundle", help="All files as one item.")] = False,
     layout: LayoutOption = None,
     signal: SignalOption = None,
@@ -42,13 +56,18 @@ def send(
     as_json: Json = False,
 ) -> None:
     """Publish each FILE as an item of GROUP. Nothing is visible in DROP before it is complete."""
-    with failures_end_well():
+    with failures_end_well(), interrupted_by_sigterm():
         facts = _meta(meta or [])
+        _check_texts(key, suffix)
         if key is not None and len(files) > 1 and not bundle:
             raise ConfigurationError("--key names one hand-off; send one file, or several with --bundle")
         target = open_drop(drop, config, host_key, layout=layout, signal=signal, width=width)
-        target.rules.grammar.check_prefix(group)
+        grammar = target.rules.grammar
+        grammar.check_prefix(group)
+        target = replace(target, groups=tuple(dict.fromkeys((*target.groups, group))))
         batches = [_bundled(files, suffix)] if bundle else [[Outgoing(path, suffix)] for path in files]
+        if sequence is not None and sequence + len(batches) - 1 > grammar.largest:
+            raise ConfigurationError(f"--sequence {sequence} is too large: a number has {grammar.width} digits here (--width)")
         sizes = {path: path.stat().st_size if path.is_file() else 0 for path in files}
         worst = DONE
         with sending(sum(sizes.values()), len(files)) as (advance, show), target.producer() as producer:
@@ -61,11 +80,22 @@ def send(
                 except (GatewayError, ProtocolError, TransportError, OSError) as error:
                     if isinstance(error, ConnectionFailed | Denied | NoSpace):
                         raise  # the next file would meet the same
+                    if isinstance(error, SequenceTaken) and given is not None:
+                        error.add_note("leave --sequence out to get the next free number")
                     complain(error, f"{', '.join(str(o.path) for o in batch)}: ")
                     worst = max(worst, SOME_FAILED if len(batches) > 1 else exit_code(error))
                 else:
                     _tell(producer, published, outgoing, as_json=as_json)
         raise typer.Exit(worst)
+
+
+def _check_texts(key: str | None, suffix: str | None) -> None:
+    if key == "":
+        raise ConfigurationError("--key is empty; leave it out to get a fresh one")
+    if suffix == "":
+        raise ConfigurationError("--suffix is empty; leave it out to keep the file's own")
+    if key is not None and not key.isprintable():
+        raise ConfigurationError("--key holds a line break, a control character or a broken character")
 
 
 def _meta(pairs: list[str]) -> dict[str, object]:
@@ -74,6 +104,8 @@ def _meta(pairs: list[str]) -> dict[str, object]:
         name, equals, value = pair.partition("=")
         if not equals or not name:
             raise ConfigurationError(f"--meta {pair!r} is not of the form k=v")
+        if any("\ud800" <= character <= "\udfff" for character in pair):
+            raise ConfigurationError(f"--meta {pair!r} is not valid UTF-8")
         if name in facts:
             raise ConfigurationError(f"--meta {name} is given twice")
         facts[name] = value

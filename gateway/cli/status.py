@@ -13,7 +13,7 @@ from protocol.states import State
 
 def status(
     drop: DropArgument,
-    limit: Annotated[int, typer.Option(min=0, help="Items shown of each state; 0 shows all.")] = 20,
+    limit: Annotated[int, typer.Option(metavar="N", min=0, help="Items shown of each state; 0 shows all.")] = 20,
     layout: LayoutOption = None,
     signal: SignalOption = None,
     width: Width = None,
@@ -83,8 +83,7 @@ def _tell_json(snapshot: Snapshot, grammar: Grammar) -> None:
 
 
 def _some(names: list[str]) -> str:
-    shown = ", ".join(ascii(name)[1:-1] if not name.isprintable() else name for name in sorted(names)[:5])
-    return shown + (", ..." if len(names) > 5 else "")
+    return ", ".join(sorted(names)[:5]) + (", ..." if len(names) > 5 else "")
 
 
 def _bytes(count: int) -> str:

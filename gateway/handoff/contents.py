@@ -14,7 +14,8 @@ from protocol.hashes import new_hasher
 from transports.base import CHUNK
 from transports.errors import ChangedWhileReading, ConnectionFailed, NotFound, TransportError
 
-Progress = Callable[[int], None]  # is told how many more bytes have passed
+# Is told how many more bytes have passed, perhaps none. It may raise KeyboardInterrupt, to have the item given back.
+Progress = Callable[[int], None]
 
 
 def ignore_progress(_: int) -> None:

@@ -15,6 +15,7 @@ from gateway.handoff.contents import Progress, ignore_progress
 
 _REASON_TAIL = 2000  # bytes of a failed command's error output that go into the reason
 _STOP_GRACE = 5.0  # seconds a command has to end after it was told to
+_TURN = 0.2  # seconds between two looks whether to go on waiting for a command
 
 
 def split_command(text: str) -> tuple[str, ...]:
@@ -82,7 +83,7 @@ class ToCommand:
             except OSError as error:
                 raise ConfigurationError(f"the command {arguments[0]!r} cannot be run: {error.strerror}") from error
             try:
-                status = process.wait()
+                status = self._wait(process)
             except BaseException:
                 _end(process)
                 raise
@@ -92,6 +93,13 @@ class ToCommand:
             ended = f"exit status {status}" if status > 0 else f"signal {signal.Signals(-status).name}"
             raise HandlerFailed(f"{arguments[0]} ended with {ended}" + (f": {tail}" if tail else ""))
         delivery.outcome = f"{Path(arguments[0]).name}: exit status 0"
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> int:
+        while True:
+            try:
+                return process.wait(_TURN)
+            except subprocess.TimeoutExpired:
+                self.progress(0)  # nothing has passed; but whoever wants this to end can say so only here
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

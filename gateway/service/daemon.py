@@ -10,7 +10,8 @@ import structlog
 from gateway.drop import Drop
 from gateway.handoff.clock import Clock
 from gateway.handoff.consumer import Consumer, Event, Ordering, Result
-from gateway.service.loop import Loop, run_all
+from gateway.handoff.contents import ignore_progress
+from gateway.service.loop import Loop, interruptible, run_all
 from gateway.service.routes import Forward
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger("dropgate")
@@ -32,11 +33,12 @@ class Route:
 
 @dataclass(slots=True)
 class Daemon:
-    """All routes of one process. `stop` ends it between two items: no claim is left behind."""
+    """All routes of one process. `stop` ends it between two items, `interrupted` gives back those at hand: no claim is left."""
 
     routes: list[Route]
     stop: threading.Event
     clock: Clock = field(default_factory=Clock)
+    interrupted: threading.Event = field(default_factory=threading.Event)
 
     def run(self, *, once: bool = False) -> None:
         """Connects every route, then runs them until `stop`; with `once`, until their sources are empty.
@@ -46,7 +48,7 @@ class Daemon:
         with contextlib.ExitStack() as stack:
             jobs = [self._job(route, stack, once) for route in self.routes for _ in range(route.workers)]
             log.info("started", routes=[route.title for route in self.routes])
-            failures = run_all(jobs, self.stop)
+            failures = run_all(jobs, self.stop, self.interrupted)
         log.info("stopped")
         if failures:
             raise failures[0]
@@ -56,7 +58,7 @@ class Daemon:
         consumer: Consumer = stack.enter_context(
             route.source.consumer(
                 route.groups,
-                Forward(producer),
+                Forward(producer, interruptible(ignore_progress, self.interrupted)),
                 lambda event: _report(route, event),
                 ordering=route.ordering,
                 max_attempts=route.max_attempts,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from gateway.errors import DeliveryFailed
 from gateway.handoff.clock import Backoff, Clock
 from gateway.handoff.consumer import Consumer
+from gateway.handoff.contents import Progress
 from protocol.errors import OutcomeUnresolved
 from transports.errors import OutcomeUnknown, Unreachable
 
@@ -46,8 +47,12 @@ class Loop:
             pass
 
 
-def run_all(jobs: list[Callable[[], None]], stop: threading.Event) -> list[BaseException]:
-    """Runs each job in a thread of its own and waits for all. The first that fails stops the others; returns the failures."""
+def run_all(jobs: list[Callable[[], None]], stop: threading.Event, interrupted: threading.Event) -> list[BaseException]:
+    """Runs each job in a thread of its own and waits for all. The first that fails stops the others; returns the failures.
+
+    A KeyboardInterrupt in the waiting thread sets `stop` and `interrupted`, which jobs look at (`interruptible`), and the
+    waiting goes on; a second one is passed on, and jobs that have not ended by then are left behind.
+    """
     failures: list[BaseException] = []
 
     def guarded(job: Callable[[], None]) -> None:
@@ -57,11 +62,29 @@ def run_all(jobs: list[Callable[[], None]], stop: threading.Event) -> list[BaseE
             failures.append(error)
             stop.set()
 
-    threads = [threading.Thread(target=guarded, args=(job,), name=f"worker-{n}") for n, job in enumerate(jobs)]
+    # As daemons they cannot keep a process that somebody wants gone: one may wait for a server that says nothing.
+    threads = [threading.Thread(target=guarded, args=(job,), name=f"worker-{n}", daemon=True) for n, job in enumerate(jobs)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        # Joined in short turns, so that a second Ctrl-C reaches the main thread.
-        while thread.is_alive():
-            thread.join(0.2)
+    while any(thread.is_alive() for thread in threads):
+        try:
+            # Joined in short turns, so that Ctrl-C reaches the main thread.
+            for thread in threads:
+                thread.join(0.2)
+        except KeyboardInterrupt:
+            if interrupted.is_set():
+                raise
+            stop.set()
+            interrupted.set()
     return failures
+
+
+def interruptible(progress: Progress, interrupted: threading.Event) -> Progress:
+    """A progress callback that ends whatever it is told of by KeyboardInterrupt, once `interrupted` is set."""
+
+    def advance(count: int) -> None:
+        if interrupted.is_set():
+            raise KeyboardInterrupt
+        progress(count)
+
+    return advance
