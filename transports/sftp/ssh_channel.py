@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 import paramiko
 
-from transports.sftp.streams import INBOX_LIMIT, Inbox, StreamLost, silence
+from transports.sftp.streams import Inbox, StreamLost, silence
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _AHEAD: Final = 256 * 1024  # bytes
 _SLICE: Final = 32 * 1024  # bytes; the most that OpenSSH takes in one packet of a session
+_ALL: Final = 2**30  # bytes; a part would leave paramiko the work of moving the rest
 _TURN: Final = 0.05  # seconds that a sender waits for room before it looks at what has arrived
 _OPENING: Final = 8 * 1024  # bytes in which a peer must have said that it speaks SSH
 _TAIL: Final = 16 * 1024  # bytes kept of what the server's program says beside the protocol
@@ -70,7 +71,7 @@ class ChannelStream:
         self._inbox = Inbox()
         self._said = b""
 
-    def send_all(self, data: bytes, deadline: float) -> None:
+    def send_all(self, data: bytes, deadline: float, *, room: int) -> None:
         started = time.monotonic()
         rest = memoryview(data)
         while rest:
@@ -82,7 +83,8 @@ class ChannelStream:
                 sent = self._channel.send(bytes(rest[:_SLICE]))
             except TimeoutError:
                 # The server's window is shut: it may be waiting for its answers to be taken.
-                self._take_what_arrived()
+                if self._channel.recv_ready():
+                    self._inbox.put(self._channel.recv(_ALL), room=room)
                 if time.monotonic() > deadline:
                     raise StreamLost(silence(deadline - started)) from None
                 continue
@@ -102,7 +104,7 @@ class ChannelStream:
         started = time.monotonic()
         self._channel.settimeout(max(deadline - started, 0.001))
         try:
-            return self._channel.recv(INBOX_LIMIT)
+            return self._channel.recv(_ALL)
         except TimeoutError:
             raise StreamLost(silence(deadline - started)) from None
         except (OSError, EOFError, paramiko.SSHException) as error:
@@ -120,10 +122,6 @@ class ChannelStream:
         # Not the channel first: its farewell would wait for a peer that takes no more data.
         self._transport.close()
         self._transport.join(_PATIENCE)
-
-    def _take_what_arrived(self) -> None:
-        if self._channel.recv_ready():
-            self._inbox.put(self._channel.recv(INBOX_LIMIT))
 
     def _listen(self) -> None:
         """Takes what came beside the protocol: left alone, it would fill the window that both share."""

@@ -15,10 +15,7 @@ from typing import Final, Protocol
 
 _CHUNK: Final = 1024 * 1024  # bytes taken from a pipe at once
 _TAIL: Final = 16 * 1024  # bytes kept of what a child wrote to its standard error
-_PATIENCE: Final = 2.0  # seconds that a child is given to end by itself, and again after SIGTERM
-
-# A server answers what it was asked, and a session asks in bounded amounts. More than this, unasked, is a broken server.
-INBOX_LIMIT: Final = 64 * 1024 * 1024
+_PATIENCE: Final = 1.0  # seconds that a child is given to end by itself, and again after SIGTERM
 
 
 class StreamLost(Exception):
@@ -33,8 +30,11 @@ class StreamLost(Exception):
 class Stream(Protocol):
     """A connected pair of byte streams. Deadlines are points of `time.monotonic`."""
 
-    def send_all(self, data: bytes, deadline: float) -> None:
-        """Hands all of it over, taking in meanwhile what arrives. Raises StreamLost, also when the deadline passes."""
+    def send_all(self, data: bytes, deadline: float, *, room: int) -> None:
+        """Hands all of it over, taking in meanwhile what arrives.
+
+        Raises StreamLost, also when the deadline passes, or when more than `room` bytes have come in: they were not asked for.
+        """
 
     def receive(self, deadline: float) -> bytes:
         """At least one byte, or b"" where the other side has ended. Raises StreamLost, also when the deadline passes."""
@@ -48,20 +48,20 @@ class Stream(Protocol):
 
 def silence(seconds: float) -> str:
     """How a passed deadline is told."""
-    return f"no answer within {max(seconds, 0):.0f} s"
+    return f"no answer within {max(seconds, 0):.3g} s"
 
 
 class Inbox:
-    """What arrived while something was being sent, in order, up to a limit."""
+    """What arrived while something was being sent, in order."""
 
     def __init__(self) -> None:
         self._chunks: list[bytes] = []
         self._held = 0
 
-    def put(self, chunk: bytes) -> None:
+    def put(self, chunk: bytes, *, room: int) -> None:
         self._held += len(chunk)
-        if self._held > INBOX_LIMIT:
-            raise StreamLost(f"the server sent {self._held} bytes that were not asked for")
+        if self._held > room:
+            raise StreamLost(f"the server sent {self._held} bytes, more than it was asked for")
         self._chunks.append(chunk)
 
     def take(self) -> bytes:
@@ -128,7 +128,7 @@ class PipeStream:
         """The child's exit status, None while it runs."""
         return self._process.poll()
 
-    def send_all(self, data: bytes, deadline: float) -> None:
+    def send_all(self, data: bytes, deadline: float, *, room: int) -> None:
         rest = memoryview(data)
         started = time.monotonic()
         self._require_open()
@@ -140,7 +140,7 @@ class PipeStream:
                     self._poll.register(self._to, select.POLLOUT)
                     self._wait(deadline, started)
                     if not self._ended and (chunk := self._take()):
-                        self._inbox.put(chunk)
+                        self._inbox.put(chunk, room=room)
         except BrokenPipeError as error:
             self._over = True
             raise StreamLost("the connection was closed", untouched=len(rest) == len(data)) from error

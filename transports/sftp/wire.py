@@ -61,6 +61,7 @@ class Wire:
         self._next_id = 0
         self._answers: dict[int, Fields | None] = {}  # None: not here yet
         self._forgotten: set[int] = set()
+        self._due = 0  # answers that are still to come
         # A deque, because a listing that is garbage is put away by whichever thread the collector runs in, perhaps inside
         # a send of this very session: it may only leave a note.
         self._dropped: deque[tuple[bytes, tuple[int, ...]]] = deque()
@@ -166,12 +167,13 @@ class Wire:
         except ConnectionLost:
             del self._answers[request]
             raise
+        self._due += 1
         return request
 
     def _transmit(self, packet: bytes) -> None:
         self.require_alive()
         try:
-            self._stream.send_all(packet, time.monotonic() + self._reply_timeout)
+            self._stream.send_all(packet, time.monotonic() + self._reply_timeout, room=self._due * packets.MAX_PACKET)
         except StreamLost as error:
             raise self._loss(error.reason, sent=not error.untouched) from error
         except BaseException:
@@ -189,7 +191,8 @@ class Wire:
             elif request in self._answers and self._answers[request] is None:
                 self._answers[request] = Fields(packet)
             else:
-                raise Malformed(f"an answer to request {request}, which was never made")
+                raise Malformed(f"an answer to request {request}, which was not made or is answered")
+            self._due -= 1
         except Malformed as error:
             raise self.violation(error) from error
 
