@@ -265,7 +265,8 @@ class FsspecTransport(Transport):
         except (FileNotFoundError, NotADirectoryError, KeyError):
             pass
         # A dangling link is nothing to `info`, and takes its name all the same.
-        return {"name": full, "type": "link", "size": None} if self._system.lexists(full) else None
+        is_link = getattr(self._system, "islink", None)
+        return {"name": full, "type": "link", "size": None} if is_link is not None and is_link(full) else None
 
     def _listed(self, full: str) -> list[Any]:
         self._system.invalidate_cache(full)
