@@ -7,6 +7,7 @@ with drop.producer() as producer:
     producer.send([Outgoing(Path("today.csv"))], group="orders_")
 """
 
+import platform
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,9 +15,11 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.handoff.clock import Clock
-from gateway.handoff.connection import Connection
+from gateway.handoff.connection import Connection, Patience
 from gateway.handoff.consumer import Consumer, Event, Handler
 from gateway.handoff.driver import Driver
+from gateway.handoff.heartbeat import DEFAULT_TTL, Heartbeat
+from gateway.handoff.ledger.base import Ledger
 from gateway.handoff.owner import new_owner
 from gateway.handoff.probe import check_groups, probe
 from gateway.handoff.producer import Producer
@@ -57,14 +60,34 @@ class Drop:
         key = self.signing_key
         return Producer(driver, self.rules, owner, None if key is None else lambda manifest: sign(manifest, key))
 
-    def consumer(self, groups: tuple[str, ...], handler: Handler, report: Callable[[Event], None], **settings: Any) -> Consumer:
+    def heartbeat(self, ttl: float = DEFAULT_TTL) -> Heartbeat:
+        """What keeps the leases of this process's consumers of this drop, over a connection of its own. The caller closes it.
+
+        Several consumers may share one. `ttl` is in seconds: how long after a worker's death its items are taken over.
+        """
+        # One try a beat: the next beat is soon, and a lease must not be renewed late by a patient connection.
+        patience = Patience(attempts=1)
+        return Heartbeat(lambda: self._driver(patience), self.rules, platform.node(), self.clock, ttl)
+
+    def consumer(
+        self,
+        groups: tuple[str, ...],
+        handler: Handler,
+        report: Callable[[Event], None],
+        *,
+        ledger: Ledger | None = None,
+        **settings: Any,
+    ) -> Consumer:
         """A consumer of its own connection, once the drop was found fit. `settings` are those of `Consumer`.
 
+        All workers that share the work share the `ledger`; without one, a consumer remembers within itself what it did.
         Raises InvalidName for a group outside the grammar, UnfitDrop and transport errors.
         """
         for group in groups:
             self.rules.grammar.check_prefix(group)
         driver, owner = self._driver(), new_owner(self.clock)
+        if ledger is not None:
+            driver.ledger = ledger
         self._check(driver, owner, groups)
         return Consumer(driver, self.rules, owner, groups, handler, report, **settings)
 
@@ -75,8 +98,8 @@ class Drop:
             driver.connection.use()
             return driver.run(look.snapshot(self.rules))
 
-    def _driver(self) -> Driver:
-        return Driver(Connection(lambda: connect(self.endpoint), self.clock), self.clock)
+    def _driver(self, patience: Patience | None = None) -> Driver:
+        return Driver(Connection(lambda: connect(self.endpoint), self.clock, patience), self.clock)
 
     def _check(self, driver: Driver, owner: str, groups: tuple[str, ...]) -> None:
         try:

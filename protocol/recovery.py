@@ -77,6 +77,13 @@ class MissingPayload:
 
 
 @dataclass(frozen=True, slots=True)
+class Replay:
+    """A payload that was brought back, while its token is still an after or error image: a person wants it again."""
+
+    token: Name
+
+
+@dataclass(frozen=True, slots=True)
 class Archive:
     """An after image that is old enough to leave the directory."""
 
@@ -123,6 +130,7 @@ Action = (
     | DropTwin
     | Unfinished
     | MissingPayload
+    | Replay
     | Archive
     | DeleteLease
     | DeleteCounter
@@ -186,7 +194,8 @@ def _about(view: ItemView, rules: Rules, facts: Facts, ages: Ages) -> list[Actio
     judge: Mapping[State | None, Callable[[], list[Action]]] = {
         State.CLAIMED: lambda: [TakeOver(tokens[0])] if view.owner in facts.dead else [],
         State.DONE: lambda: [FinishDone(tokens[0])],
-        State.ERROR: lambda: _error(view, rules),
+        State.AFTER: lambda: _replay(view, tokens),
+        State.ERROR: lambda: _error(view, rules) or _replay(view, tokens),
         State.BEFORE: lambda: _before(view, rules, facts, ages),
         State.READY: lambda: _ready(view, tokens[0], rules, facts, ages),
         None: lambda: _without_token(view, rules, facts, ages),
@@ -218,6 +227,11 @@ def _error(view: ItemView, rules: Rules) -> list[Action]:
     reasons = {name.again for name, _ in view.files if name.state is State.ERROR and name.suffix == REASON_SUFFIX}
     tokens = [name for name, _ in view.files if rules.is_token(name.kind) and name.state is State.ERROR]
     return [FinishError(token) for token in tokens if token.again not in reasons]
+
+
+def _replay(view: ItemView, tokens: list[Name]) -> list[Action]:
+    asked = any(name.kind is FileKind.PAYLOAD and name.state is State.READY for name, _ in view.files)
+    return [Replay(token) for token in tokens[:1]] if asked and not tokens[0].again else []
 
 
 def _before(view: ItemView, rules: Rules, facts: Facts, ages: Ages) -> list[Action]:

@@ -29,11 +29,16 @@ from gateway.handoff.consumer import Consumer, Event, Handler, Ordering, Result
 from gateway.handoff.contents import Progress
 from gateway.handoff.deliver import ToFolder
 from gateway.handoff.execute import ToCommand, split_command
+from gateway.handoff.heartbeat import DEFAULT_TTL, SHORTEST_TTL
+from gateway.handoff.ledger.memory import MemoryLedger
+from gateway.handoff.ordering import OnError, OnGap, Strictness
 from gateway.service.loop import Loop, interruptible, run_all
 from transports.connect import connect
 from transports.endpoint import Endpoint
 from transports.errors import NotFound
 from transports.urls import parse_url
+
+_GOOD = (Result.PROCESSED, Result.ACKNOWLEDGED)
 
 
 @dataclass(slots=True)
@@ -49,7 +54,7 @@ class _Tally:
 
     def __call__(self, event: Event) -> None:
         with self.lock:
-            if event.result is Result.PROCESSED:
+            if event.result in _GOOD:
                 self.done += 1
                 self.show(self.done)
             else:
@@ -72,9 +77,9 @@ class _Tally:
                 "left": list(event.left),
             }
             say_json({key: value for key, value in fields.items() if value not in ("", None, [])})
-        elif event.result is Result.PROCESSED:
+        elif event.result in _GOOD:
             say(f"{event.item.group}{digits}  {size} bytes  {event.outcome}")
-        if event.result is not Result.PROCESSED:
+        if event.result not in _GOOD:
             warn(f"{event.item.group}{digits}  {event.result.value} (attempt {event.attempt}): {event.error}")
         if event.left:
             warn(f"{event.item.group}{digits}  still to be put away: {', '.join(event.left)}")
@@ -100,6 +105,17 @@ def receive(
     ordering: Annotated[Ordering, typer.Option(help="In which order items are taken.")] = Ordering.SHUFFLE,
     max_attempts: Annotated[int, typer.Option(metavar="N", min=1, help="After so many an item becomes an error image.")] = 5,
     poll: Annotated[float, typer.Option(metavar="SECONDS", min=0.05, help="Between two looks at an idle drop.")] = 1.0,
+    ttl: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", min=SHORTEST_TTL, help="So long after a worker's death others take its items over."),
+    ] = DEFAULT_TTL,
+    gap_timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="With strict: how long a missing number is waited for.")
+    ] = 300.0,
+    on_gap: Annotated[OnGap, typer.Option(help="With strict: go on waiting, or skip what is missing.")] = OnGap.ALERT,
+    on_error: Annotated[
+        OnError, typer.Option(help="With strict: an error image stops its group or not.")
+    ] = OnError.STOP,
     layout: LayoutOption = None,
     signal: SignalOption = None,
     width: Width = None,
@@ -121,10 +137,24 @@ def receive(
             advance, show = stack.enter_context(receiving())
             tally = _Tally(source, show, as_json)
 
+            heartbeat = stack.enter_context(source.heartbeat(ttl))
+            ledger = MemoryLedger()
+
             def consumer() -> Consumer:
                 handler = _handler(stack, to, command, interruptible(advance, interrupted), original_names=original_names)
                 return stack.enter_context(
-                    source.consumer(tuple(group), handler, tally, ordering=ordering, max_attempts=max_attempts, once=once)
+                    source.consumer(
+                        tuple(group),
+                        handler,
+                        tally,
+                        ledger=ledger,
+                        heartbeat=heartbeat,
+                        notice=lambda text: warn(f"dropgate: {text}"),
+                        ordering=ordering,
+                        strictness=Strictness(gap_timeout, on_gap, on_error),
+                        max_attempts=max_attempts,
+                        once=once,
+                    )
                 )
 
             # Until all are connected nothing is claimed, and a signal may end everything at once.

@@ -11,13 +11,22 @@ def _utc() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
+def _suspended() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """`monotonic` and `sleep` in seconds, `utc` as ISO 8601; `chance` for jitter and for shuffling."""
+    """`monotonic` and `sleep` in seconds, `utc` as ISO 8601; `chance` for jitter and for shuffling.
+
+    `suspended` is a second monotonic clock, in seconds, that goes on while the machine is suspended: one's own lease is
+    judged by it.
+    """
 
     monotonic: Callable[[], float] = time.monotonic
     utc: Callable[[], str] = _utc
     sleep: Callable[[float], None] = time.sleep
+    suspended: Callable[[], float] = _suspended
     chance: random.Random = field(default_factory=random.Random)
 
 

@@ -1,58 +1,35 @@
-"""The consumer: claims items, hands them to a handler, and puts them away (PROTOCOL section 7)."""
+"""The consumer: finds items, claims them, has them handled, and heals what dead workers left (PROTOCOL sections 7 and 11)."""
 
 import platform
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from enum import Enum
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
-from gateway.errors import GatewayError, HandlerFailed, SourceFailed
 from gateway.handoff.clock import Backoff
-from gateway.handoff.contents import check_payload
-from gateway.handoff.driver import Driver, read_source
-from protocol.contents import Contents, Payload
-from protocol.errors import (
-    Anomaly,
-    ClaimLost,
-    IntegrityError,
-    InvalidChecksumFile,
-    InvalidManifest,
-    SignatureRejected,
-    StillBusy,
-)
-from protocol.hashes import new_hasher
-from protocol.manifest import derived_key
+from gateway.handoff.delivery import Delivery, Handler, handle
+from gateway.handoff.driver import Driver
+from gateway.handoff.heartbeat import Heartbeat
+from gateway.handoff.ordering import Ordering, Strictness, StrictOrder
+from gateway.handoff.owner import new_owner
+from gateway.handoff.watch import Watch
+from protocol.contents import Contents
+from protocol.lease import renewal_interval
 from protocol.names import ItemId, Name
-from protocol.operations import Outcome, Receiver
-from protocol.procedures.claim import claim, prepare_owner, read_contents
-from protocol.procedures.finish import PutAway, Reason, complete, fail, payload_names, release
-from protocol.procedures.look import find_item, ready_tokens, snapshot
+from protocol.operations import Handle, Handled, Outcome, ServerTime
+from protocol.procedures.claim import claim, claim_replay, prepare_owner
+from protocol.procedures.consume import Consumed, Result, Worker, consume, settle
+from protocol.procedures.finish import release
+from protocol.procedures.look import ready_tokens, snapshot
+from protocol.procedures.sweep import Swept, archive_ledger, carry_out, take_over
+from protocol.recovery import Ages, Facts, Replay, TakeOver, Tell, plan
 from protocol.rules import Rules
 from protocol.states import State
-from transports.errors import Busy, ChangedWhileReading, TransportError
+from transports.errors import TransportError
 
-# What makes an item an error image at once: trying again reads the same bytes.
-_UNFIT = (InvalidManifest, InvalidChecksumFile, SignatureRejected, IntegrityError)
-
-
-class Ordering(Enum):
-    """In which order a group's items are taken. STRICT takes one at a time, and none before a lower number is settled."""
-
-    SHUFFLE = "shuffle"
-    FIFO = "fifo"
-    STRICT = "strict"
-
-
-class Result(Enum):
-    """What became of one item in one go."""
-
-    PROCESSED = "processed"
-    FAILED = "failed"  # an error image now
-    RETURNED = "returned"  # back to ready, to be tried again
-    LOST = "lost"  # the claim was taken away meanwhile
-    UNSETTLED = "unsettled"  # processed, and still under its claim name: a file of it is held open
+_AGES_EVERY = 10  # sweeps: how often ages are looked at, which costs a scratch file each time
+_UNDER_WAY = (State.READY, State.CLAIMED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,55 +43,19 @@ class Event:
     error: str = ""
     left: tuple[str, ...] = ()
     outcome: str = ""  # what the handler says it did, for people
+    key: str = ""
 
 
-@dataclass(slots=True)
-class Delivery:
-    """A claimed item on its way to its handler."""
-
-    item: ItemId
-    contents: Contents
-    attempt: int
-    driver: Driver
-    rules: Rules
-    outcome: str = ""
-
-    @property
-    def key(self) -> str:
-        """The idempotency key: the manifest's, or what stands for it where the drop has none (section 3)."""
-        if self.contents.manifest is not None:
-            return self.contents.manifest.key
-        hashes = [f"{p.algorithm}:{p.digest}" for p in self.contents.payloads if p.digest]
-        return derived_key(self.item, self.rules.grammar, hashes)
-
-    def fetch(self, payload: Payload, into: Receiver) -> None:
-        """Reads one payload, once, into a receiver, and verifies it. Raises IntegrityError, and transport errors.
-
-        The receiver must not let anybody use what it got before this has returned.
-        """
-        hasher = new_hasher(payload.algorithm)
-        size = 0
-        with read_source(self.driver.connection, payload.path) as source:
-            for data in source:
-                hasher.update(data)
-                size += len(data)
-                into.write(data)
-        check_payload(payload, size, hasher.hexdigest())
-
-
-class Handler(Protocol):
-    """Processes a delivery. Raises HandlerFailed for an attempt that did not succeed, DeliveryFailed where its own target is
-    at fault, IntegrityError for an item whose bytes are wrong."""
-
-    def __call__(self, delivery: Delivery) -> None: ...
+def _ignore(_: object) -> None:
+    """For callers that are told elsewhere."""
 
 
 @dataclass(slots=True)
 class Consumer:
     """Takes items of some groups from one drop. For one thread, as its driver is.
 
-    Attempts are counted per run of this process. Whatever stops it between a claim and its end leaves a claim name, which
-    `status` shows with its owner.
+    `report` is told each item's outcome, `notice` what a person should know of the drop. With a `heartbeat` its claims are
+    covered by a lease, and it takes over what dead workers left; without one it does neither.
     """
 
     driver: Driver
@@ -123,15 +64,24 @@ class Consumer:
     groups: tuple[str, ...]
     handler: Handler
     report: Callable[[Event], None]
+    notice: Callable[[str], None] = _ignore
     ordering: Ordering = Ordering.SHUFFLE
+    strictness: Strictness = field(default_factory=Strictness)
     max_attempts: int = 5
     backoff: Backoff = field(default_factory=lambda: Backoff(base=1.0, largest=60.0))
     once: bool = False  # no item is tried twice by this consumer
+    heartbeat: Heartbeat | None = None
+    ages: Ages = field(default_factory=lambda: Ages(before=None))
+    _trouble: Exception | None = None
     _tried: set[ItemId] = field(default_factory=set)
-    _attempts: dict[ItemId, int] = field(default_factory=dict)
     _not_before: dict[ItemId, float] = field(default_factory=dict)
-    _unsettled: dict[Name, tuple[Delivery, tuple[Name, ...]]] = field(default_factory=dict)
-    _prepared: bool = False
+    _unsettled: list[Consumed] = field(default_factory=list)
+    _strict: dict[str, StrictOrder] = field(default_factory=dict)
+    _watch: Watch | None = None
+    _next_sweep: float = 0.0
+    _sweeps: int = 0
+    _noticed: set[str] = field(default_factory=set)
+    _begun: bool = False
 
     def sweep_once(self, stop: threading.Event) -> int:
         """Takes whatever can be taken now, until nothing is left or `stop` is set; the number of items it dealt with.
@@ -139,11 +89,10 @@ class Consumer:
         Raises transport errors of the drop itself, and DeliveryFailed where the handler's own target is at fault, as
         the next item would meet the same; the claim was given back before.
         """
-        if not self._prepared:
-            self.driver.run(prepare_owner(self.rules, self.owner))
-            self._prepared = True
-        self._settle()
-        dealt = 0
+        self._begin()
+        for unsettled in [self._unsettled.pop() for _ in range(len(self._unsettled))]:
+            self._tell(self.driver.run(settle(self.rules, unsettled)))
+        dealt = self._heal(stop) if self.driver.clock.monotonic() >= self._next_sweep else 0
         for group in self.groups:
             for token in self._candidates(group):
                 if stop.is_set():
@@ -155,14 +104,46 @@ class Consumer:
         return dealt
 
     def close(self) -> None:
-        """Ends the connection."""
-        self.driver.connection.close()
+        """Gives the lease up and ends the connection. A lease that cannot be given up expires."""
+        try:
+            if self.heartbeat is not None and self._begun and not self._unsettled:
+                self.heartbeat.give_up(self.driver, self.owner)
+        except TransportError as error:
+            self.notice(f"the lease of {self.owner} could not be removed, and will expire: {error}")
+        finally:
+            self.driver.connection.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    # Who we are.
+
+    def _begin(self) -> None:
+        """A lease and, where the layout has one, a folder of our own: before the first claim, and after a lost lease."""
+        if self._begun and (self.heartbeat is None or not self.heartbeat.is_lost(self.owner)):
+            return
+        if self._begun and self.heartbeat is not None:
+            self._renounce()
+        if self.heartbeat is not None:
+            self.heartbeat.take(self.driver, self.owner)
+            self._watch = self._watch or Watch(self.rules, self.driver.clock, lambda: {self.owner}, self.heartbeat.ttl)
+        self.driver.run(prepare_owner(self.rules, self.owner))
+        self.driver.handler = self._handle
+        self._begun = True
+
+    def _renounce(self) -> None:
+        """Somebody may have taken us for dead: whatever this owner holds is left to be found, and we begin as another."""
+        assert self.heartbeat is not None  # noqa: S101 - nothing to renounce without one
+        self.heartbeat.forget(self.owner)
+        self.notice(f"the lease of {self.owner} was lost: it could not be renewed for {self.heartbeat.ttl:g} s")
+        self._unsettled.clear()
+        self._begun = False
+        self.owner = new_owner(self.driver.clock)
+
+    # What there is to take.
 
     def _candidates(self, group: str) -> Iterator[Name]:
         if self.ordering is Ordering.STRICT:
@@ -177,136 +158,141 @@ class Consumer:
         yield from tokens
 
     def _in_strict_order(self, group: str) -> Iterator[Name]:
-        """The lowest ready item, again and again, as long as no lower one is under way."""
-        while (token := self._lowest(group)) is not None:
-            if not self._is_due(token.item):
+        """The item whose turn it is, again and again, until there is none or it has to wait."""
+        order = self._strict.setdefault(group, StrictOrder(self.rules, self.driver.clock, group, self.strictness))
+        while True:
+            turn = order.next(self.driver.run(snapshot(self.rules)), self.driver.ledger.highest_settled(group))
+            if turn.told:
+                self.notice(turn.told)
+            if turn.token is None or not self._is_due(turn.token.item):
                 return
-            yield token
+            yield turn.token
 
     def _is_due(self, item: ItemId) -> bool:
         return item not in self._tried and self._not_before.get(item, 0) <= self.driver.clock.monotonic()
 
-    def _lowest(self, group: str) -> Name | None:
-        for view in self.driver.run(snapshot(self.rules)).items.values():
-            if view.item.group != group:
-                continue
-            if view.state is State.CLAIMED:
-                return None
-            if view.state is State.READY:
-                return next((n for n, _ in view.files if self.rules.is_token(n.kind) and n.state is State.READY), None)
-        return None
-
     def _forget(self, group: str, tokens: list[Name]) -> None:
         """Drops the memory of items that are no longer ready: another worker settled them, or a person did."""
         ready = {token.item for token in tokens}
-        for known in (self._attempts, self._not_before):
-            for item in [i for i in known if i.group == group and i not in ready]:
-                del known[item]
+        for item in [i for i in self._not_before if i.group == group and i not in ready]:
+            del self._not_before[item]
+
+    # Taking one.
 
     def _take(self, token: Name) -> int:
+        if self.heartbeat is not None and self.heartbeat.is_lost(self.owner):
+            self._begin()  # a long handler, or a suspended machine: not one more claim under the old name
         claimed = self.driver.run(claim(self.rules, token, self.owner))
         if isinstance(claimed, Outcome):
             return 0  # gone: another worker won. Busy: somebody has it open; it is still there next time
         if self.ordering is Ordering.STRICT and self._overtaken(claimed):
             self.driver.run(release(self.rules, claimed))
             return 0
-        if self.once:
-            self._tried.add(claimed.item)
         self._process(claimed)
         return 1
 
     def _overtaken(self, claimed: Name) -> bool:
         """Whether a lower number is under way: two workers may have looked at the same moment and claimed neighbours."""
         views = self.driver.run(snapshot(self.rules)).items.values()
-        under_way = (State.READY, State.CLAIMED)
-        return any(v.item.group == claimed.item.group and v.item < claimed.item and v.state in under_way for v in views)
+        return any(v.item.group == claimed.item.group and v.item < claimed.item and v.state in _UNDER_WAY for v in views)
 
-    def _process(self, claimed: Name) -> None:
-        item = claimed.item
-        attempt = self._attempts.get(item, 0) + 1
-        contents: Contents | None = None
-        try:
-            contents = self.driver.run(read_contents(self.rules, claimed))
-            delivery = Delivery(item, contents, attempt, self.driver, self.rules)
-            self.handler(delivery)
-        except ClaimLost as error:
-            self._tell(Result.LOST, item, contents, attempt, error)
-        except (*_UNFIT, ChangedWhileReading) as error:
-            self._fail(claimed, contents, attempt, error)
-        except HandlerFailed as error:
-            self._attempts[item] = attempt
-            if attempt >= self.max_attempts:
-                self._fail(claimed, contents, attempt, error)
-            else:
-                self._return(claimed, contents, attempt, error)
-        except (GatewayError, TransportError, Busy, Anomaly, OSError) as error:
-            # Not the item's fault: it goes back, and the attempt does not count against it.
-            self._return(claimed, contents, attempt, error)
-            if isinstance(error, SourceFailed) and isinstance(error.__cause__, TransportError):
-                raise error.__cause__ from error
-            if not isinstance(error, Busy):
-                raise
-        except BaseException as error:
-            self._give_back(claimed, error)
-            raise
+    def _process(self, claimed: Name, *, taken_over: bool = False) -> None:
+        if self.once:
+            self._tried.add(claimed.item)
+        worker = Worker(self.owner, platform.node(), self.max_attempts)
+        self._trouble = None
+        consumed = self.driver.run(consume(self.rules, claimed, worker, taken_over=taken_over))
+        self._tell(consumed)
+        if self._trouble is not None:
+            raise self._trouble
+
+    def _handle(self, operation: Handle) -> Handled:
+        handled, self._trouble = handle(self.handler, self.driver, self.rules, operation)
+        return handled
+
+    def _tell(self, consumed: Consumed) -> None:
+        item = consumed.claimed.item
+        if consumed.result is Result.UNSETTLED:
+            self._unsettled.append(consumed)
+        if consumed.result in (Result.RETURNED, Result.WAITING):
+            clock = self.driver.clock
+            self._not_before[item] = clock.monotonic() + self.backoff.delay(max(consumed.attempt, 1), clock)
         else:
-            self._complete(claimed, delivery, tuple(payload.name for payload in contents.payloads))
-
-    def _complete(self, claimed: Name, delivery: Delivery, payloads: tuple[Name, ...]) -> None:
-        item = claimed.item
-        try:
-            away: PutAway = self.driver.run(complete(self.rules, claimed, payloads))
-        except ClaimLost as error:
-            self._tell(Result.LOST, item, delivery.contents, delivery.attempt, error)
-            return
-        except (StillBusy, Anomaly) as error:
-            # Processed, so it must not be given back: it stays claimed and is completed when that becomes possible.
-            self._unsettled[claimed] = (delivery, payloads)
-            self._tell(Result.UNSETTLED, item, delivery.contents, delivery.attempt, error)
-            return
-        self._attempts.pop(item, None)
-        self._not_before.pop(item, None)
+            self._not_before.pop(item, None)
+        if consumed.result is Result.LOST and self.heartbeat is not None:
+            # Whoever took the claim believed us dead, and may be right about the lease as well.
+            self.heartbeat.forget(self.owner)
         self.report(
-            Event(Result.PROCESSED, item, delivery.contents, delivery.attempt, left=away.left, outcome=delivery.outcome)
+            Event(
+                consumed.result,
+                item,
+                consumed.contents,
+                consumed.attempt,
+                consumed.error,
+                consumed.left,
+                consumed.outcome,
+                consumed.key,
+            )
         )
 
-    def _settle(self) -> None:
-        for claimed in list(self._unsettled):
-            delivery, payloads = self._unsettled.pop(claimed)
-            self._complete(claimed, delivery, payloads)
+    # Healing.
 
-    def _fail(self, claimed: Name, contents: Contents | None, attempt: int, error: Exception) -> None:
-        if contents is not None:
-            payloads = [payload.name for payload in contents.payloads]
-        else:
-            payloads = payload_names(self.driver.run(find_item(self.rules, claimed.item)))
-        reason = Reason(type(error).__name__, str(error), attempt, platform.node(), self.owner)
-        try:
-            away = self.driver.run(fail(self.rules, claimed, payloads, reason))
-        except ClaimLost as lost:
-            self._tell(Result.LOST, claimed.item, contents, attempt, lost)
-            return
-        self._attempts.pop(claimed.item, None)
-        self._not_before.pop(claimed.item, None)
-        self.report(Event(Result.FAILED, claimed.item, contents, attempt, str(error), away.left))
+    def _heal(self, stop: threading.Event) -> int:
+        """One sweep: what dead workers left is taken over, what is half put away is finished; the items it dealt with."""
+        if self.heartbeat is None or self._watch is None:
+            return 0
+        interval = renewal_interval(self.heartbeat.ttl)
+        self._next_sweep = self.driver.clock.monotonic() + interval * (0.75 + self.driver.clock.chance.random() / 2)
+        seen = self.driver.run(snapshot(self.rules))
+        facts = Facts(self.driver.run(self._watch.dead(seen)), self._server_time())
+        dealt = 0
+        for action in plan(seen, self.rules, facts, self.ages):
+            if stop.is_set():
+                break
+            match action:
+                case TakeOver(claimed) if claimed.item.group in self.groups:
+                    taken = self.driver.run(take_over(self.rules, claimed, self.owner))
+                    if taken is not None:
+                        self._process(taken, taken_over=True)
+                        dealt += 1
+                case TakeOver():
+                    pass  # of a group that is not ours: whose it is has the handler for it
+                case Replay(token) if token.item.group in self.groups and self._is_due(token.item):
+                    dealt += self._replay(token)
+                case Replay():
+                    pass
+                case Tell(about, text):
+                    self._notice(f"{about}: {text}")
+                case _:
+                    swept: Swept = self.driver.run(carry_out(self.rules, action, Worker(self.owner, platform.node())))
+                    if not swept.done:
+                        self._notice(swept.text)
+        self.driver.run(archive_ledger(self.rules, seen))
+        return dealt
 
-    def _return(self, claimed: Name, contents: Contents | None, attempt: int, error: Exception) -> None:
-        self._not_before[claimed.item] = self.driver.clock.monotonic() + self.backoff.delay(attempt, self.driver.clock)
-        try:
-            self.driver.run(release(self.rules, claimed))
-        except ClaimLost as lost:
-            self._tell(Result.LOST, claimed.item, contents, attempt, lost)
-            return
-        except Exception as failure:
-            failure.add_note(f"{self.rules.layout.path(claimed)} stays claimed: rename it back to give it to another worker")
-            raise failure from error
-        self._tell(Result.RETURNED, claimed.item, contents, attempt, error)
+    def _replay(self, token: Name) -> int:
+        claimed = self.driver.run(claim_replay(self.rules, token, self.owner))
+        if isinstance(claimed, Outcome):
+            return 0
+        self._process(claimed)
+        return 1
 
-    def _give_back(self, claimed: Name, error: BaseException) -> None:
-        try:
-            self.driver.run(release(self.rules, claimed))
-        except Exception as failure:  # noqa: BLE001 - told with the first error, which is the one to act on
-            error.add_note(f"and {self.rules.layout.path(claimed)} stays claimed: {failure}")
+    def _server_time(self) -> float | None:
+        self._sweeps += 1
+        looked_at = (self.ages.before, self.ages.ready, self.ages.after)
+        if all(age is None for age in looked_at) or self._sweeps % _AGES_EVERY != 1:
+            return None
+        return self.driver.run(_ask_server_time())
 
-    def _tell(self, result: Result, item: ItemId, contents: Contents | None, attempt: int, error: Exception) -> None:
-        self.report(Event(result, item, contents, attempt, str(error)))
+    def _notice(self, text: str) -> None:
+        """Once for each: a sweep finds the same again and again until a person has dealt with it."""
+        if text not in self._noticed:
+            self._noticed.add(text)
+            self.notice(text)
+
+
+async def _ask_server_time() -> float:
+    return await ServerTime()
+
+
+__all__ = ["Consumer", "Delivery", "Event", "Handler", "Ordering", "Result"]

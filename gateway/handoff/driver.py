@@ -9,11 +9,15 @@ from typing import Any, TypeVar, cast
 
 from gateway.handoff.clock import Backoff, Clock
 from gateway.handoff.connection import Connection
+from gateway.handoff.ledger.base import Ledger
+from gateway.handoff.ledger.memory import MemoryLedger
 from protocol.hashes import new_hasher
 from protocol.operations import (
     Claim,
     Delete,
     Fetch,
+    Handle,
+    Handled,
     Instant,
     MakeFolder,
     Now,
@@ -22,19 +26,35 @@ from protocol.operations import (
     Pause,
     Procedure,
     Publish,
+    ReadLedger,
     ReadSmall,
     Receiver,
+    Replace,
     Scan,
+    ServerTime,
     Stat,
     Store,
     Stored,
+    UnarchivedKeys,
+    WriteLedger,
 )
 from protocol.snapshot import Listed
-from transports.base import Entry, Kind, Sink, Source, Transport
-from transports.errors import AlreadyExists, Busy, ConnectionFailed, NotFound, OutcomeUnknown, TransportError, Unreachable
+from transports.base import Entry, Guarantee, Kind, Sink, Source, Transport
+from transports.errors import (
+    AlreadyExists,
+    Busy,
+    ConnectionFailed,
+    NotFound,
+    OutcomeUnknown,
+    TransportError,
+    Unreachable,
+    Unsupported,
+)
 from transports.paths import join
 
 T = TypeVar("T")
+
+_LOOKS = (ReadSmall, Scan, Stat, ServerTime)
 
 
 class Driver:
@@ -44,7 +64,17 @@ class Driver:
     same name: after a failed publication, exactly what it may take away later without touching anybody else's.
     """
 
-    def __init__(self, connection: Connection, clock: Clock, backoff: Backoff | None = None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        clock: Clock,
+        *,
+        backoff: Backoff | None = None,
+        ledger: Ledger | None = None,
+        handler: Callable[[Handle], Handled] | None = None,
+    ) -> None:
+        self.ledger = ledger or MemoryLedger()
+        self.handler = handler
         self.made: set[str] = set()
         self.connection = connection
         self.clock = clock
@@ -70,30 +100,53 @@ class Driver:
             return cast(T, stop.value)
 
     def _carry_out(self, operation: Operation[Any]) -> Any:
-        retrying = self.connection.retrying
         match operation:
-            case Store(path, content, algorithm):
-                return self._store(path, content, algorithm)
-            case Fetch(path, algorithm, into):
-                return self._fetch(path, algorithm, into)
-            case ReadSmall(path, limit):
-                return retrying(lambda transport: _read_small(transport, path, limit))
-            case Publish(src, dst):
-                return self._change(src, lambda transport: transport.publish(src, dst))
-            case Claim(src, dst):
-                return self._change(src, lambda transport: transport.claim(src, dst))
-            case Delete(path):
-                return self._change(path, lambda transport: transport.delete(path))
-            case MakeFolder(path):
-                return self._change(path, lambda transport: transport.make_dir(path))
-            case Scan(folder, pattern):
-                return retrying(lambda transport: _scan(transport, folder, pattern))
-            case Stat(path):
-                return retrying(lambda transport: _stat(transport, path))
             case Now():
                 return Instant(self.clock.monotonic(), self.clock.utc())
             case Pause(attempt):
                 return self.clock.sleep(self._backoff.delay(attempt, self.clock))
+            case Handle():
+                if self.handler is None:
+                    raise TypeError("this driver was given no handler")
+                return self.handler(operation)
+            case ReadLedger(key):
+                return self.ledger.read(key)
+            case WriteLedger(key, before, after):
+                return self.ledger.compare_and_set(key, before, after)
+            case UnarchivedKeys():
+                return tuple(self.ledger.unarchived())
+            case Store(path, content, algorithm):
+                return self._store(path, content, algorithm)
+            case Fetch(path, algorithm, into):
+                return self._fetch(path, algorithm, into)
+        return self._look(operation) if isinstance(operation, _LOOKS) else self._rename_or_delete(operation)
+
+    def _look(self, operation: Operation[Any]) -> Any:
+        """What changes nothing may be asked again over a new connection."""
+        retrying = self.connection.retrying
+        match operation:
+            case ReadSmall(path, limit):
+                return retrying(lambda transport: _read_small(transport, path, limit))
+            case Scan(folder, pattern):
+                return retrying(lambda transport: _scan(transport, folder, pattern))
+            case Stat(path):
+                return retrying(lambda transport: _stat(transport, path))
+            case ServerTime():
+                return retrying(lambda transport: transport.server_time())
+        raise TypeError(f"{operation!r} is no operation that this driver knows")
+
+    def _rename_or_delete(self, operation: Operation[Any]) -> Outcome:
+        match operation:
+            case Publish(src, dst):
+                return self._change(src, lambda transport: transport.publish(src, dst))
+            case Claim(src, dst):
+                return self._change(src, lambda transport: transport.claim(src, dst))
+            case Replace(src, dst):
+                return self._change(src, lambda transport: transport.replace(src, dst))
+            case Delete(path):
+                return self._change(path, lambda transport: transport.delete(path))
+            case MakeFolder(path):
+                return self._change(path, lambda transport: transport.make_dir(path))
         raise TypeError(f"{operation!r} is no operation that this driver knows")
 
     def _change(self, path: str, change: Callable[[Transport], None]) -> Outcome:
@@ -104,6 +157,10 @@ class Driver:
             return Outcome.GONE
         except AlreadyExists:
             return Outcome.EXISTS
+        except Unsupported:
+            if self.connection.use().capabilities.replace.guarantee is Guarantee.ATOMIC:
+                raise
+            return Outcome.EXISTS  # asked to replace, which this server cannot do in one step: nothing was changed
         except Busy:
             return Outcome.BUSY
         except OutcomeUnknown:

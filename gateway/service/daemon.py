@@ -11,6 +11,10 @@ from gateway.drop import Drop
 from gateway.handoff.clock import Clock
 from gateway.handoff.consumer import Consumer, Event, Ordering, Result
 from gateway.handoff.contents import ignore_progress
+from gateway.handoff.heartbeat import DEFAULT_TTL, Heartbeat
+from gateway.handoff.ledger.base import Ledger
+from gateway.handoff.ledger.memory import MemoryLedger
+from gateway.handoff.ordering import Strictness
 from gateway.service.loop import Loop, interruptible, run_all
 from gateway.service.routes import Forward
 
@@ -29,6 +33,9 @@ class Route:
     workers: int = 1
     max_attempts: int = 5
     poll: float = 1.0
+    lease_ttl: float = DEFAULT_TTL
+    strictness: Strictness = field(default_factory=Strictness)
+    ledger: Ledger = field(default_factory=MemoryLedger)
 
 
 @dataclass(slots=True)
@@ -46,21 +53,28 @@ class Daemon:
         Raises the first failure that needs a person, after all routes have stopped.
         """
         with contextlib.ExitStack() as stack:
-            jobs = [self._job(route, stack, once) for route in self.routes for _ in range(route.workers)]
+            jobs: list[Callable[[], None]] = []
+            for route in self.routes:
+                heartbeat = stack.enter_context(route.source.heartbeat(route.lease_ttl))
+                jobs.extend(self._job(route, heartbeat, stack, once) for _ in range(route.workers))
             log.info("started", routes=[route.title for route in self.routes])
             failures = run_all(jobs, self.stop, self.interrupted)
         log.info("stopped")
         if failures:
             raise failures[0]
 
-    def _job(self, route: Route, stack: contextlib.ExitStack, once: bool) -> Callable[[], None]:
+    def _job(self, route: Route, heartbeat: Heartbeat, stack: contextlib.ExitStack, once: bool) -> Callable[[], None]:
         producer = stack.enter_context(route.destination.producer())
         consumer: Consumer = stack.enter_context(
             route.source.consumer(
                 route.groups,
                 Forward(producer, interruptible(ignore_progress, self.interrupted)),
                 lambda event: _report(route, event),
+                ledger=route.ledger,
+                heartbeat=heartbeat,
+                notice=lambda text: log.warning("notice", route=route.title, text=text),
                 ordering=route.ordering,
+                strictness=route.strictness,
                 max_attempts=route.max_attempts,
                 once=once,
             )
@@ -84,7 +98,7 @@ def _report(route: Route, event: Event) -> None:
         fields["bytes"] = sum(payload.size or 0 for payload in event.contents.payloads)
     if event.left:
         fields["left"] = list(event.left)
-    if event.result is Result.PROCESSED:
+    if event.result in (Result.PROCESSED, Result.ACKNOWLEDGED):
         log.info("forwarded", **fields, outcome=event.outcome)
     else:
         log.warning(event.result.value, **fields, error=event.error)

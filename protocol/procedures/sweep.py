@@ -26,6 +26,7 @@ from protocol.recovery import (
     FinishError,
     FinishPublish,
     MissingPayload,
+    Replay,
     TakeOver,
     Tell,
     Unfinished,
@@ -77,6 +78,8 @@ async def _carry_out(rules: Rules, action: Action, worker: Worker, unwanted: Unw
             return await _archive(rules, names)
         case DeleteLease() | DeleteCounter() | DeleteScratch():
             return await _tidy(rules, action)
+        case Replay(token):
+            return False, f"{rules.layout.path(token)} is asked for again; a consumer of its group takes it"
         case Tell(_, text):
             return False, text
 
