@@ -16,6 +16,7 @@ BIN := .venv/bin
 .DEFAULT_GOAL := run
 
 setup: .venv/.ready
+	@:
 
 .venv/.ready: requirements.lock pyproject.toml testenv/setup.sh
 	@sh testenv/setup.sh "$(PYTHON)"

@@ -45,9 +45,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Says which servers the tests ran against."""
     used = terminalreporter.config.stash[_USED]
     if used:
-        terminalreporter.section("servers")
+        terminalreporter.write_sep("=", "servers")
         for line in sorted(used):
-            terminalreporter.line(line)
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")

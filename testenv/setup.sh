@@ -44,7 +44,8 @@ if ! .venv/bin/python -c '' 2>/dev/null; then
 fi
 echo "setup: installing into .venv" >&2
 pip() {
-    .venv/bin/python -m pip --quiet --disable-pip-version-check --no-input "$@"
+    # Twice: what the machine's own configuration makes pip warn of is no concern of this project.
+    .venv/bin/python -m pip --quiet --quiet --disable-pip-version-check --no-input "$@"
 }
 pip install --require-hashes --requirement requirements.lock
 pip install --no-deps --no-build-isolation --editable .

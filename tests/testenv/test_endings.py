@@ -119,12 +119,12 @@ def test_a_run_names_its_servers_at_its_end_and_leaves_nothing(kind: str, option
     run = InnerRun(tmp_path, kind, *options, sleeps=0)
     said = run.end()
     assert run.process.returncode == 0, said
-    _, _, summary = said.partition("= servers =")
-    for line in summary.splitlines()[1:3]:
-        assert f", {kind} (" in line
-        assert line.startswith(("sftp   OpenSSH_", "smb    Samba "))
-    # Nothing is said after pytest's own closing line.
-    assert "1 passed" in summary.splitlines()[3]
+    _, sftp, smb, closing_line = said.partition("= servers =")[2].splitlines()
+    assert sftp.startswith("sftp   OpenSSH_")
+    assert smb.startswith("smb    Samba ")
+    assert f", {kind} (" in sftp
+    assert f", {kind} (" in smb
+    assert "1 passed" in closing_line
     assert run.left() == []
 
 
