@@ -161,7 +161,8 @@ class Transport(ABC):
     def open_read(self, path: str) -> Source:
         """Opens a regular file for reading; a link is refused. Where the server can, writers are kept out meanwhile.
 
-        Raises NotFound, Denied, Busy (somebody writes to it), Unreachable.
+        Raises NotFound, Denied, Busy (somebody writes to it), Unreachable; and one of UnsafePath, Denied, Unsupported and
+        ServerFailure for what is no regular file.
         """
 
     @abstractmethod
@@ -176,8 +177,8 @@ class Transport(ABC):
     def claim(self, src: str, dst: str) -> None:
         """Renames a file to a name that nobody else uses: of several claimers of one `src` exactly one wins.
 
-        What happens to a `dst` that exists is not promised. Raises NotFound (src: somebody else won), Busy, Denied,
-        CrossVolume, OutcomeUnknown.
+        What happens to a `dst` that exists is not promised; where several claimers give one `dst`, the losers may also be
+        told AlreadyExists. Raises NotFound (src: somebody else won), Busy, Denied, CrossVolume, OutcomeUnknown.
         """
 
     @abstractmethod
@@ -231,7 +232,10 @@ class Transport(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Ends the connection. Does nothing a second time, and raises nothing: there is nothing left to act on."""
+        """Ends the connection; whatever is called after it raises Unreachable.
+
+        Does nothing a second time, and raises nothing: there is nothing left to act on.
+        """
 
     def __enter__(self) -> Self:
         return self
