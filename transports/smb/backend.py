@@ -129,10 +129,8 @@ class SmbTransport(Transport):
     def server_time(self, folder: str = "") -> float:
         """From a scratch file that is gone once it is made; one round trip."""
         wire = "\\".join(part for part in (self._wire("server_time", folder), scratch_name()) if part)
-        access = messages.DELETE | messages.READ_ATTRIBUTES
-        opening = messages.open_(wire, access, messages.SHARE_NONE, messages.FILE | messages.VANISHING, new=True)
-        with edge("server_time", folder, changes=True):
-            return self._link.visit(opening)[0].modified
+        with edge("server_time", folder):
+            return self._link.visit(messages.scratch(wire))[0].modified
 
     def free_space(self, folder: str = "") -> int | None:
         opening = messages.open_(
@@ -158,9 +156,19 @@ class SmbTransport(Transport):
             elif self._watched is None or self._watched.folder != folder:
                 self._unwatch()
                 self._watched = Watch(self._link, folder, wire)
-            elif not self._watched.wait(timeout):
-                self._unwatch()
+            elif not self._listen(self._watched, timeout):
                 self.capabilities = changed(self.capabilities, notification=False)
+
+    def _listen(self, watch: Watch, timeout: float) -> bool:
+        """False where the server has no notification. A watch that was refused once is not asked again."""
+        try:
+            told = watch.wait(timeout)
+        except Refused:
+            self._unwatch()
+            raise
+        if not told:
+            self._unwatch()
+        return told
 
     def _unwatch(self) -> None:
         if self._watched is not None:

@@ -63,7 +63,6 @@ def _reach(connection: BoundedConnection, endpoint: Endpoint) -> None:
     except Exception as error:
         # Refused is a ValueError here, and whatever a peer that does not speak SMB2 sets off in the parser arrives as itself.
         raise Unreachable("connect", "", f"{_called(endpoint.location)} cannot be reached: {error}") from error
-    connection.bound_sending()
     if endpoint.encrypt and not connection.supports_encryption:
         spoken = _DIALECTS.get(connection.dialect, "an old dialect")
         raise Unsupported("connect", "", f"encryption is asked for, and the server ({spoken}) has none; nothing was sent")

@@ -29,22 +29,36 @@ class SmbSink(Sink):
         access = messages.WRITE_DATA | messages.READ_ATTRIBUTES | messages.DELETE
         opened, _ = link.enter(messages.open_(wire, access, messages.SHARE_NONE, messages.FILE | messages.ITSELF, new=True))
         self._handle: bytes | None = opened.file_id
+        self._broken = False  # something was not written: only `abort` is of use
         self._done = False
 
     def write(self, data: bytes) -> None:
-        if self._handle is None:
-            raise ServerFailure("write", self._path, _CLOSED)
+        handle = self._usable("write")
+        rest = memoryview(data)
         with edge("write", self._path):
-            self._buffer += data
-            while len(self._buffer) >= self._piece:
-                self._send(self._handle, bytes(self._buffer[: self._piece]))
-                del self._buffer[: self._piece]
+            while rest:
+                room = self._piece - len(self._buffer)
+                self._buffer += rest[:room]
+                rest = rest[room:]
+                if len(self._buffer) == self._piece:
+                    self._send(handle)
+        self._broken = False
 
-    def _send(self, handle: bytes, data: bytes) -> None:
+    def _usable(self, operation: str) -> bytes:
+        """The handle, in a sink that counts as broken until the operation has succeeded."""
+        if self._handle is None:
+            raise ServerFailure(operation, self._path, _CLOSED)
+        if self._broken:
+            raise ServerFailure(operation, self._path, "an earlier write has failed; the file can only be given up")
+        self._broken = True
+        return self._handle
+
+    def _send(self, handle: bytes) -> None:
         while len(self._pending) >= DEPTH:
             self._settle()
-        request = self._link.start(messages.write(handle, self._sent, data), len(data))
-        self._pending.append((request, len(data)))
+        data = bytes(self._buffer)
+        self._buffer.clear()
+        self._pending.append((self._link.start(messages.write(handle, self._sent, data), len(data)), len(data)))
         self._sent += len(data)
 
     def _settle(self) -> None:
@@ -55,16 +69,14 @@ class SmbSink(Sink):
 
     def commit(self) -> None:
         """Sends the rest, waits for every answer, sends FLUSH, and closes; the size told at closing must be the size sent."""
-        if self._handle is None:
-            raise ServerFailure("commit", self._path, _CLOSED)
+        handle = self._usable("commit")
         with edge("commit", self._path):
             if self._buffer:
-                self._send(self._handle, bytes(self._buffer))
-                self._buffer.clear()
+                self._send(handle)
             while self._pending:
                 self._settle()
-            self._link.finish(self._link.start(messages.flush(self._handle)), extra=self._sent / SLOWEST_DISK)
-            handle, self._handle = self._handle, None  # gone whatever CLOSE is answered with
+            self._link.finish(self._link.start(messages.flush(handle)), extra=self._sent / SLOWEST_DISK)
+            self._handle = None  # gone whatever CLOSE is answered with
             size = replies.size_at_close(self._link.call(messages.close(handle, attributes=True)))
             if size is None:
                 size = self._link.visit(messages.open_(self._wire, messages.READ_ATTRIBUTES, messages.SHARE_ALL))[0].size
@@ -78,12 +90,13 @@ class SmbSink(Sink):
             return
         self._done = True
         self._buffer.clear()
-        with edge("abort", self._path, changes=True):
+        with edge("abort", self._path):
             while self._pending:
                 try:
                     self._link.finish(self._pending.popleft()[0])
                 except Refused:
                     continue  # the file goes, and with it what could not be written
+        with edge("abort", self._path, changes=True):
             handle, self._handle = self._handle, None
             if handle is not None:
                 self._link.leave(handle, messages.remove(handle))

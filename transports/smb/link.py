@@ -4,6 +4,7 @@ What smbprotocol leaves open is closed here: it waits for ever for an answer and
 and after a fork its receiving thread is missing in the child. Any of these ends the link; a dead link says so and never hangs.
 """
 
+import logging
 import os
 import socket
 import struct
@@ -18,11 +19,15 @@ from typing import Any
 
 from smbprotocol.connection import Connection
 from smbprotocol.exceptions import SMBException, SMBResponseException
+from smbprotocol.transport import Tcp
 
 from transports.smb import messages, replies
 from transports.smb.errors import Lost, Refused
 from transports.smb.messages import Message
 from transports.smb.status import Nt
+
+# It logs, with a traceback, what it then raises. An application that wants to see it twice configures logging.
+logging.getLogger("smbprotocol").addHandler(logging.NullHandler())
 
 Request = Any  # smbprotocol ships no types: a message that was sent, and the place where its answer arrives
 
@@ -46,6 +51,38 @@ def _arrived(request: Request, patience: float) -> bool:
     return False
 
 
+class _BoundedTcp(Tcp):  # type: ignore[misc]  # smbprotocol ships no types
+    """smbprotocol's socket, which bounds neither the wait for room to send nor the size of what it is told will come."""
+
+    reply = 0.0
+
+    def connect(self) -> None:
+        super().connect()
+        if sys.platform == "win32":
+            limit = struct.pack("@i", int(self.reply * 1000))
+        else:
+            limit = struct.pack("@ll", int(self.reply), int(self.reply % 1 * 1_000_000))
+        # The kernel's own limit: the socket stays in blocking mode, which the receiving thread needs.
+        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def recv(self, timeout: float) -> bytes | None:
+        """A greeting of SSH, read as a length, would have 1.4 GB made ready for the rest of it."""
+        head, timeout = self._recv(4, timeout)
+        if not head:
+            return b""
+        size = int.from_bytes(head, "big")
+        if size > self.MAX_SIZE:
+            raise SMBException("what answers there does not speak SMB")
+        body: bytes | None = self._recv(size, timeout)[0]
+        return body
+
+    def give_up(self) -> None:
+        """Closes this process' copy of the socket, and leaves the connection alone."""
+        if self._sock is not None:
+            self._sock.close()
+
+
 class BoundedConnection(Connection):  # type: ignore[misc]  # smbprotocol ships no types
     """smbprotocol's connection with a bound on every wait, also on those inside its own login.
 
@@ -53,26 +90,31 @@ class BoundedConnection(Connection):  # type: ignore[misc]  # smbprotocol ships 
     """
 
     def __init__(self, host: str, port: int, reply: float, finish_by: float) -> None:
+        self._transport: _BoundedTcp | None = None
         super().__init__(uuid.uuid4(), host, port)
         self.reply = reply
         self.finish_by: float | None = finish_by
 
+    @property
+    def transport(self) -> _BoundedTcp | None:
+        """smbprotocol makes its socket itself, in `connect`, and takes no other; so it is exchanged when it is set."""
+        return self._transport
+
+    @transport.setter
+    def transport(self, made: Tcp | None) -> None:
+        if made is not None:
+            self._transport = _BoundedTcp(made.server, made.port, made.timeout)
+            self._transport.reply = self.reply
+
+    def patience(self) -> float:
+        """How long the next answer may take."""
+        return self.reply if self.finish_by is None else max(0.0, self.finish_by - time.monotonic())
+
     def receive(self, request: Request, wait: bool = True, timeout: float | None = None, resolve_symlinks: bool = True) -> Any:
         """A link is never followed from here: the server would have us open another path."""
-        patience = self.reply if self.finish_by is None else max(0.0, self.finish_by - time.monotonic())
-        if not _arrived(request, patience):
+        if not _arrived(request, self.patience()):
             raise NoAnswerError("the server does not answer")
         return super().receive(request, wait=wait, timeout=1, resolve_symlinks=False)
-
-    def bound_sending(self) -> None:
-        """A peer that stops reading must not hold `send` for ever: smbprotocol puts the socket into blocking mode."""
-        wire: socket.socket = self.transport._sock  # there is no public way to it
-        if sys.platform == "win32":
-            limit = struct.pack("@i", int(self.reply * 1000))
-        else:
-            limit = struct.pack("@ll", int(self.reply), int(self.reply % 1 * 1_000_000))
-        wire.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
-        wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 class Link:
@@ -122,14 +164,15 @@ class Link:
             return self._send([message], max(1, -(-size // CREDIT)))[0]
 
     def arrived(self, request: Request, seconds: float) -> bool:
-        """Waits for an answer that may rightly take long. Does not raise."""
+        """Waits for an answer that may rightly take long. True also where the connection ended: `finish` says so."""
+        self.check()
         with self._in_use():
             return _arrived(request, seconds)
 
     def finish(self, request: Request, extra: float = 0.0) -> bytes:
         """The body of the answer, for which `extra` seconds beyond the usual are allowed."""
         with self._in_use():
-            if not _arrived(request, self._connection.reply + extra):
+            if not _arrived(request, self._connection.patience() + extra):
                 self._end("the server does not answer")
                 raise Lost(self._ended, sent=True)
             try:
@@ -259,7 +302,7 @@ class Link:
 
     def _afford(self, charge: int) -> None:
         """Waits until the server has granted `charge` credits; each answer under way brings some."""
-        deadline = time.monotonic() + self._connection.reply
+        deadline = time.monotonic() + self._connection.patience()
         while self._credits() < charge:
             if time.monotonic() > deadline:
                 self._end(f"the server grants no more credits: {charge} needed, {self._credits()} left")
@@ -276,8 +319,8 @@ class Link:
         """Logs off, so that the server has closed every handle when this returns, and hangs up. Raises nothing."""
         if self._pid != os.getpid():
             # A log-off or a shutdown would reach through the shared socket and end the parent's session.
-            with suppress(OSError):
-                self._connection.transport._sock.close()
+            if self._connection.transport is not None:
+                self._connection.transport.give_up()
         elif not self._ended:
             with self._in_use(), suppress(Exception):
                 # Whatever ended the receiving thread would be raised here, to nobody who could act on it.

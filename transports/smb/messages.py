@@ -75,6 +75,14 @@ def open_(name: str, access: int, share: int, options: int = 0, *, new: bool = F
     return message
 
 
+def scratch(name: str) -> Message:
+    """CREATE of an empty file that vanishes when its handle is closed.
+
+    Access to write is asked for as well: without it a read-only share says "not found" of a new name.
+    """
+    return open_(name, WRITE_DATA | READ_ATTRIBUTES | DELETE, SHARE_NONE, FILE | VANISHING, new=True)
+
+
 def close(file_id: bytes = CHAINED, *, attributes: bool = False) -> Message:
     """CLOSE; with `attributes` it is answered with the final size and times."""
     message = SMB2CloseRequest()

@@ -48,17 +48,20 @@ def _owning(wire: str, share: int) -> Message:
     return messages.open_(wire, messages.DELETE, share, messages.FILE | messages.ITSELF)
 
 
-def _looking(wire: str) -> Message:
-    return messages.open_(wire, messages.READ_ATTRIBUTES, messages.SHARE_ALL, messages.ITSELF)
+def _looked(link: Link, opening: Message) -> int:
+    """What the server says of a name that is only opened and closed: nothing was changed, whatever happens."""
+    try:
+        link.visit(opening)
+    except Refused as refused:
+        return refused.status
+    except Lost as lost:
+        raise Lost(str(lost), sent=False) from lost
+    return Nt.SUCCESS
 
 
 def status_of(link: Link, wire: str) -> int:
-    """What the server says of a name that is only looked at."""
-    try:
-        link.visit(_looking(wire))
-    except Refused as refused:
-        return refused.status
-    return Nt.SUCCESS
+    """Whether a name is there: SUCCESS, or why it cannot be looked at."""
+    return _looked(link, messages.open_(wire, messages.READ_ATTRIBUTES, messages.SHARE_ALL, messages.ITSELF))
 
 
 def taken(link: Link, operation: str, path: str, wire: str) -> TransportError:
@@ -119,19 +122,16 @@ def replace(link: Link, names: Names) -> None:
 
 
 def _target_open(link: Link, names: Names, refused: Refused) -> TransportError | None:
-    """Busy where a replacing rename was denied because somebody has the target open, which has no status of its own."""
-    if refused.status == Nt.ACCESS_DENIED and _is_open(link, names.dst_wire):
+    """Busy where a replacing rename was denied because somebody has the target open, which has no status of its own.
+
+    It is told by an open that tolerates nobody beside it.
+    """
+    if (
+        refused.status == Nt.ACCESS_DENIED
+        and _looked(link, _owning(names.dst_wire, messages.SHARE_NONE)) == Nt.SHARING_VIOLATION
+    ):
         return Busy(names.operation, names.dst, "somebody has the file that is to be replaced open; try again later")
     return None
-
-
-def _is_open(link: Link, wire: str) -> bool:
-    """Whether somebody has the file open, told by an open that tolerates nobody beside it."""
-    try:
-        link.visit(_owning(wire, messages.SHARE_NONE))
-    except Refused as refused:
-        return refused.status == Nt.SHARING_VIOLATION
-    return False
 
 
 def publish(link: Link, names: Names, *, hard_links: bool) -> None:
@@ -199,9 +199,10 @@ def _reserved(names: Names, reason: Exception) -> OutcomeUnknown:
 
 
 def _reserve(link: Link, names: Names) -> None:
-    opening = messages.open_(names.dst_wire, messages.READ_ATTRIBUTES, messages.SHARE_ALL, messages.FILE, new=True)
+    # Access to write is asked for as well: without it a read-only share says "not found" of a new name.
+    access = messages.WRITE_DATA | messages.READ_ATTRIBUTES
     try:
-        link.visit(opening)
+        link.visit(messages.open_(names.dst_wire, access, messages.SHARE_ALL, messages.FILE, new=True))
     except Refused as refused:
         raise new_name_error(link, names.operation, names.dst, names.dst_wire, refused) from refused
 
@@ -235,10 +236,8 @@ def remove_dir(link: Link, wire: str) -> None:
 
 def hard_links(link: Link, first: str, second: str) -> tuple[bool, str]:
     """Tries a hard link with two scratch names, which it removes. Gives what is known, and from where."""
-    access = messages.DELETE | messages.READ_ATTRIBUTES
-    opening = messages.open_(first, access, messages.SHARE_NONE, messages.FILE | messages.VANISHING, new=True)
     try:
-        link.visit(opening, messages.link(second))
+        link.visit(messages.scratch(first), messages.link(second))
     except Refused as refused:
         if refused.step:
             return False, f"a trial hard link was refused with {name_of(refused.status)}"
