@@ -7,8 +7,9 @@ with drop.producer() as producer:
     producer.send([Outgoing(Path("today.csv"))], group="orders_")
 """
 
+import contextlib
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,6 +61,16 @@ class Drop:
         key = self.signing_key
         return Producer(driver, self.rules, owner, None if key is None else lambda manifest: sign(manifest, key))
 
+    @contextlib.contextmanager
+    def driver(self, ledger: Ledger | None = None) -> Iterator[Driver]:
+        """A driver of its own connection, for procedures that are run by themselves. Raises transport errors."""
+        driver = self._driver()
+        if ledger is not None:
+            driver.ledger = ledger
+        with driver.connection:
+            driver.connection.use()
+            yield driver
+
     def heartbeat(self, ttl: float = DEFAULT_TTL) -> Heartbeat:
         """What keeps the leases of this process's consumers of this drop, over a connection of its own. The caller closes it.
 
@@ -93,9 +104,7 @@ class Drop:
 
     def snapshot(self) -> Snapshot:
         """What the drop holds just now. Changes nothing. Raises transport errors."""
-        driver = self._driver()
-        with driver.connection:
-            driver.connection.use()
+        with self.driver() as driver:
             return driver.run(look.snapshot(self.rules))
 
     def _driver(self, patience: Patience | None = None) -> Driver:

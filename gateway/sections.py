@@ -7,18 +7,23 @@ from typing import Annotated, Any, Literal, Self, get_origin
 from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, SecretStr, field_validator, model_validator
 
 from gateway.faults import Faults, refused, with_faults
-from gateway.handoff.consumer import Ordering
+from gateway.handoff.heartbeat import DEFAULT_TTL, SHORTEST_TTL
+from gateway.handoff.ordering import OnError, OnGap, Ordering
 from gateway.signing import check_public_key
 from protocol.errors import InvalidName
 from protocol.hashes import ALGORITHMS, DEFAULT_ALGORITHM
 from protocol.layout import DEFAULT_FOLDERS, FolderLayout, Layout, PrefixLayout
 from protocol.names import DEFAULT_WIDTH, Grammar, rivals
+from protocol.recovery import Ages
 from protocol.rules import Rules, Signal, Verify
 from transports.paths import unsafe_because
 from transports.urls import InvalidURL, Location, parse_url
 
 _OF_SFTP = ("key_files", "key_passphrase", "host_key", "known_hosts", "engine")
 _OF_SMB = ("encrypt",)
+
+
+_Hours = Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
 
 
 class _Section(BaseModel):
@@ -87,6 +92,10 @@ class DropSettings(_Section):
     busy_patience: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 30.0
     trusted_keys: list[str] = []
     signing_key_file: Path | None = None
+    before_max_age: _Hours = None
+    ready_max_age: _Hours = None
+    after_max_age: _Hours = None
+    after_keep: Annotated[int, Field(ge=0)] | None = None
 
     @field_validator("url")
     @classmethod
@@ -140,6 +149,13 @@ class DropSettings(_Section):
                 yield key, f"only a manifest can be signed, and this drop has signal = {signal!r}"
         yield from group_faults(given.get("groups"), width)
 
+    def ages(self) -> Ages:
+        """When a consumer's own sweeps act on what is too old; a key that is not there: never."""
+        before, ready, after = (
+            None if hours is None else hours * 3600 for hours in (self.before_max_age, self.ready_max_age, self.after_max_age)
+        )
+        return Ages(before, ready, after, self.after_keep)
+
     def rules(self) -> Rules:
         """The drop's rules, as procedures are given them."""
         grammar = Grammar(self.width)
@@ -160,11 +176,18 @@ class RouteSettings(_Section):
     workers: Annotated[int, Field(ge=1, le=64)] = 1
     max_attempts: Annotated[int, Field(ge=1)] = 5
     poll: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    lease_ttl: Annotated[float, Field(ge=SHORTEST_TTL, allow_inf_nan=False)] = DEFAULT_TTL
+    gap_timeout: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 300.0
+    on_gap: OnGap = OnGap.ALERT
+    on_error: OnError = OnError.STOP
 
     @classmethod
     def contradictions(cls, given: Mapping[str, Any]) -> Faults:
         if given.get("ordering") == "strict" and given.get("workers", 1) != 1:
             yield "workers", "ordering = 'strict' takes one item at a time, so workers must be 1"
+        for key in ("gap_timeout", "on_gap", "on_error"):
+            if key in given and given.get("ordering") != "strict":
+                yield key, "belongs to ordering = 'strict'"
         if given.get("from") is not None and given.get("from") == given.get("to"):
             yield "to", "from and to are the same drop"
 
@@ -172,6 +195,17 @@ class RouteSettings(_Section):
     def title(self) -> str:
         """Its name, or its two ends."""
         return self.name or f"{self.from_} -> {self.to}"
+
+
+class LedgerSettings(_Section):
+    """`[ledger]`: where it is kept what was processed, and whose work it is."""
+
+    url: SecretStr | None = None
+    consumer: Annotated[str, Field(min_length=1, max_length=40)] | None = None
+
+    @classmethod
+    def contradictions(cls, given: Mapping[str, Any]) -> Faults:
+        yield from ()  # its two keys cannot contradict each other
 
 
 def _parsed(url: object) -> Location | None:

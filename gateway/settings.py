@@ -3,6 +3,7 @@
     [endpoint.NAME]   where, and how to log in
     [drop.NAME]       a directory on an endpoint, and its rules
     [[route]]         from one drop to another
+    [ledger]          where it is kept what was processed
 
 Environment variables and secret files stand over endpoints and drops, as `gateway.overrides` says. Relative paths, also
 those of folders, are relative to the folder of the file.
@@ -23,7 +24,7 @@ from gateway.drop import Drop
 from gateway.errors import ConfigurationError
 from gateway.faults import Faults, told, with_faults
 from gateway.overrides import from_environment, from_secrets
-from gateway.sections import LISTS, DropSettings, EndpointSettings, RouteSettings, group_faults
+from gateway.sections import LISTS, DropSettings, EndpointSettings, LedgerSettings, RouteSettings, group_faults
 from gateway.signing import load_signing_key
 from protocol.names import DEFAULT_WIDTH
 from transports.endpoint import Endpoint, Timeouts
@@ -43,6 +44,7 @@ class Settings(BaseSettings):
     endpoint: dict[str, EndpointSettings] = {}
     drop: dict[str, DropSettings] = {}
     route: list[RouteSettings] = []
+    ledger: LedgerSettings = LedgerSettings()
     _folder: Path = PrivateAttr(default_factory=Path.cwd)
 
     @classmethod

@@ -5,10 +5,13 @@ from typing import Annotated
 
 import typer
 
+from gateway.cli.log import log
 from gateway.cli.receive import receive
+from gateway.cli.replay import replay
 from gateway.cli.run import run
 from gateway.cli.send import send
 from gateway.cli.status import status
+from gateway.cli.sweep import sweep
 
 app = typer.Typer(
     name="dropgate",
@@ -36,7 +39,7 @@ def _options(
     """Options before the command."""
 
 
-for command in (send, receive, run, status):
+for command in (send, receive, run, status, sweep, replay, log):
     app.command()(command)
 
 

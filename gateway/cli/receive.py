@@ -20,6 +20,7 @@ from gateway.cli.common import (
     say_json,
     warn,
 )
+from gateway.cli.ledgers import ConsumerOption, LedgerOption, open_ledger_of
 from gateway.cli.options import Config, DropArgument, HostKey, Json, LayoutOption, SignalOption, Width
 from gateway.cli.progress import receiving
 from gateway.cli.signals import interrupted_by_sigterm, stop_on_signals
@@ -30,7 +31,6 @@ from gateway.handoff.contents import Progress
 from gateway.handoff.deliver import ToFolder
 from gateway.handoff.execute import ToCommand, split_command
 from gateway.handoff.heartbeat import DEFAULT_TTL, SHORTEST_TTL
-from gateway.handoff.ledger.memory import MemoryLedger
 from gateway.handoff.ordering import OnError, OnGap, Strictness
 from gateway.service.loop import Loop, interruptible, run_all
 from transports.connect import connect
@@ -113,9 +113,9 @@ def receive(
         float, typer.Option(metavar="SECONDS", min=0, help="With strict: how long a missing number is waited for.")
     ] = 300.0,
     on_gap: Annotated[OnGap, typer.Option(help="With strict: go on waiting, or skip what is missing.")] = OnGap.ALERT,
-    on_error: Annotated[
-        OnError, typer.Option(help="With strict: an error image stops its group or not.")
-    ] = OnError.STOP,
+    on_error: Annotated[OnError, typer.Option(help="With strict: an error image stops its group or not.")] = OnError.STOP,
+    ledger: LedgerOption = None,
+    consumer_name: ConsumerOption = None,
     layout: LayoutOption = None,
     signal: SignalOption = None,
     width: Width = None,
@@ -138,7 +138,7 @@ def receive(
             tally = _Tally(source, show, as_json)
 
             heartbeat = stack.enter_context(source.heartbeat(ttl))
-            ledger = MemoryLedger()
+            opened = stack.enter_context(open_ledger_of(source, ledger, consumer_name, config))
 
             def consumer() -> Consumer:
                 handler = _handler(stack, to, command, interruptible(advance, interrupted), original_names=original_names)
@@ -147,7 +147,7 @@ def receive(
                         tuple(group),
                         handler,
                         tally,
-                        ledger=ledger,
+                        ledger=opened,
                         heartbeat=heartbeat,
                         notice=lambda text: warn(f"dropgate: {text}"),
                         ordering=ordering,

@@ -7,11 +7,14 @@ from typing import Annotated
 import typer
 
 from gateway.cli.common import failures_end_well
+from gateway.cli.ledgers import open_ledger_of
 from gateway.cli.logs import set_up_logs
 from gateway.cli.signals import stop_on_signals
 from gateway.errors import ConfigurationError
+from gateway.handoff.ordering import Strictness
+from gateway.sections import RouteSettings
 from gateway.service.daemon import Daemon, Route
-from gateway.settings import load
+from gateway.settings import Settings, load
 
 
 def run(
@@ -26,18 +29,24 @@ def run(
         settings = load(config)
         if not settings.route:
             raise ConfigurationError(f"{config} has no [[route]]; nothing would be done")
-        routes = [
-            Route(
-                route.title,
-                settings.open_drop(route.from_),
-                settings.open_drop(route.to),
-                tuple(route.groups or settings.drop[route.from_].groups),
-                route.ordering,
-                route.workers,
-                route.max_attempts,
-                route.poll,
-            )
-            for route in settings.route
-        ]
+        routes = [_route(settings, route, config) for route in settings.route]
         with stop_on_signals() as stop:
             Daemon(routes, stop).run(once=once)
+
+
+def _route(settings: Settings, route: RouteSettings, config: Path) -> Route:
+    source = settings.open_drop(route.from_)
+    return Route(
+        route.title,
+        source,
+        settings.open_drop(route.to),
+        tuple(route.groups or settings.drop[route.from_].groups),
+        route.ordering,
+        route.workers,
+        route.max_attempts,
+        route.poll,
+        route.lease_ttl,
+        Strictness(route.gap_timeout, route.on_gap, route.on_error),
+        open_ledger_of(source, None, None, config),
+        settings.drop[route.from_].ages(),
+    )

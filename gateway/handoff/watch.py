@@ -59,7 +59,7 @@ class Watch:
             seen = self._seen[owner] = _Seen(stamp, now, await self._read(owner))
         elif seen.stamp != stamp:
             seen.stamp, seen.since = stamp, now
-        if seen.lease is not None and _process_is_gone(seen.lease):
+        if seen.lease is not None and process_is_gone(seen.lease):
             return True
         ttl = seen.lease.ttl if seen.lease is not None else self.ttl
         if not expired_by_watching(beat_seen_at=seen.since, now=now, ttl=ttl):
@@ -85,5 +85,6 @@ class Watch:
             return None  # of another make, or torn: it is judged by standing still alone
 
 
-def _process_is_gone(lease: Lease) -> bool:
+def process_is_gone(lease: Lease) -> bool:
+    """Whether the worker of a lease was a process of this very machine that has ended."""
     return bool(lease.machine) and lease.machine == machine_id() and is_dead(lease.pid, lease.started)

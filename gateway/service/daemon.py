@@ -17,6 +17,7 @@ from gateway.handoff.ledger.memory import MemoryLedger
 from gateway.handoff.ordering import Strictness
 from gateway.service.loop import Loop, interruptible, run_all
 from gateway.service.routes import Forward
+from protocol.recovery import Ages
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger("dropgate")
 
@@ -36,6 +37,7 @@ class Route:
     lease_ttl: float = DEFAULT_TTL
     strictness: Strictness = field(default_factory=Strictness)
     ledger: Ledger = field(default_factory=MemoryLedger)
+    ages: Ages = field(default_factory=lambda: Ages(before=None))
 
 
 @dataclass(slots=True)
@@ -55,6 +57,7 @@ class Daemon:
         with contextlib.ExitStack() as stack:
             jobs: list[Callable[[], None]] = []
             for route in self.routes:
+                stack.callback(route.ledger.close)
                 heartbeat = stack.enter_context(route.source.heartbeat(route.lease_ttl))
                 jobs.extend(self._job(route, heartbeat, stack, once) for _ in range(route.workers))
             log.info("started", routes=[route.title for route in self.routes])
@@ -75,6 +78,7 @@ class Daemon:
                 notice=lambda text: log.warning("notice", route=route.title, text=text),
                 ordering=route.ordering,
                 strictness=route.strictness,
+                ages=route.ages,
                 max_attempts=route.max_attempts,
                 once=once,
             )
