@@ -1,0 +1,53 @@
+"""The pages for operators: what they list is what there is."""
+
+import re
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from gateway.sections import DropSettings, EndpointSettings, RouteSettings
+from protocol.names import Grammar
+from protocol.states import State
+
+DOCS = Path(__file__).parents[2] / "docs"
+OPERATIONS = (DOCS / "operations.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("heading", "model"),
+    [("`[endpoint.NAME]`", EndpointSettings), ("`[drop.NAME]`", DropSettings), ("`[[route]]`", RouteSettings)],
+)
+def test_every_key_of_the_configuration_is_explained(heading: str, model: type[BaseModel]) -> None:
+    section = OPERATIONS.split(f"### {heading}\n", 1)[1].split("\n## ", 1)[0].split("\n### ", 1)[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    explained = {key for row in rows for key in re.findall(r"`([a-z_]+)`", row)}
+    assert explained == {field.alias or name for name, field in model.model_fields.items()}
+
+
+def test_every_state_is_explained() -> None:
+    table = OPERATIONS.split("## What you see\n", 1)[1].split("\n## ", 1)[0]
+    marks = {row.split("`")[1][:2] for row in table.splitlines() if row.startswith("| `")}
+    assert {f"{state.value}_" for state in State if state.value} <= marks
+
+
+def test_every_name_in_a_command_is_a_name_of_the_protocol() -> None:
+    shown = re.findall(r"^(?:mv|rm) (.*)$", OPERATIONS, re.MULTILINE)
+    names = [name for line in shown for name in line.split() if not name.startswith("-")]
+    assert len(names) >= 10
+    assert [name for name in names if Grammar().parse(name) is None] == []
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    headings = {_anchor(line) for line in text.splitlines() if line.startswith("#")}
+    for target in re.findall(r"\]\(([^)]+)\)", text):
+        path, _, anchor = target.partition("#")
+        if "://" not in target:
+            assert (page.parent / path).exists() if path else anchor in headings, f"{page.name}: {target}"
+
+
+def _anchor(heading: str) -> str:
+    words = heading.lstrip("#").strip().lower()
+    return "".join(c for c in words.replace(" ", "-") if c.isalnum() or c in "-_")
