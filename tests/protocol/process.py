@@ -44,7 +44,7 @@ class Process(Generic[T]):
     error: BaseException | None = None
     number: int = 0  # of operations that were begun and reach the directory
     _result: T | None = None
-    _operation: Operation[Any] | None = None
+    operation: Operation[Any] | None = None
     _work: Generator[None, None, Any] | None = field(default=None)
 
     @property
@@ -56,12 +56,12 @@ class Process(Generic[T]):
 
     def step(self) -> bool:
         """One visible step; False once the procedure has ended."""
-        if self._operation is None and self._work is None and self.alive:
+        if self.operation is None and self._work is None and self.alive:
             self._advance(None, None)
-        if not self.alive or self._operation is None:
+        if not self.alive or self.operation is None:
             return False
         if self._work is None:
-            self._begin(self._operation)
+            self._begin(self.operation)
         assert self._work is not None
         try:
             next(self._work)
@@ -82,6 +82,10 @@ class Process(Generic[T]):
         self.alive = False
         self._work = None
         self.procedure.close()
+
+    def interrupt(self) -> None:
+        """Throws what Ctrl-C throws into the operation that is due; the procedure may then clean up, step by step."""
+        self._advance(None, KeyboardInterrupt())
 
     def _begin(self, operation: Operation[Any]) -> None:
         fault = None
@@ -108,10 +112,10 @@ class Process(Generic[T]):
             self.directory.cut(operation)
         return Outcome.UNKNOWN
 
-    def _advance(self, value: Any, error: Exception | None) -> None:
+    def _advance(self, value: Any, error: BaseException | None) -> None:
         self._work = None
         try:
-            self._operation = self.procedure.send(value) if error is None else self.procedure.throw(error)
+            self.operation = self.procedure.send(value) if error is None else self.procedure.throw(error)
         except StopIteration as stop:
             self.alive, self.done, self._result = False, True, stop.value
         except BaseException as failure:  # noqa: BLE001 - it is the procedure's result
@@ -135,8 +139,8 @@ def run(
     return process.run()
 
 
-def cut_everywhere(make: Callable[[], tuple[Directory, Procedure[Any]]]) -> Iterator[tuple[int, Directory]]:
-    """The directory as a procedure leaves it that is killed after each of its visible steps, the first time before any."""
+def cut_everywhere(make: Callable[[], tuple[Directory, Procedure[Any]]]) -> Iterator[Directory]:
+    """The directory as a procedure leaves it that is killed before its first visible step, and after each but the last."""
     steps = 0
     while True:
         directory, procedure = make()
@@ -144,5 +148,5 @@ def cut_everywhere(make: Callable[[], tuple[Directory, Procedure[Any]]]) -> Iter
         if not all([process.step() for _ in range(steps)]):
             return
         process.kill()
-        yield steps, directory
+        yield directory
         steps += 1
