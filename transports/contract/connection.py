@@ -6,7 +6,7 @@ import pytest
 
 from transports.base import Fact, Kind, Transport
 from transports.contract.place import ContractBase, Place, content, fill, names
-from transports.errors import ConnectionFailed, NotFound
+from transports.errors import NotFound, Unreachable
 
 TICK = 0.02  # seconds; a kernel stamps files by a clock that stands still between two of its ticks
 
@@ -128,7 +128,7 @@ class ConnectionContract(ContractBase):
             lambda: transport.server_time(),
             lambda: transport.wait_for_change("", 0),
         ):
-            with pytest.raises(ConnectionFailed):
+            with pytest.raises(Unreachable):
                 call()
         with place.connect("") as again:
             assert names(again) == ["x"]

@@ -21,7 +21,11 @@ from transports.patterns import matches
 
 
 class LocalTransport(Transport):
-    """A connection to a local folder. It holds nothing open between two calls but the watches of `wait_for_change`."""
+    """A connection to a local folder. It holds nothing open between two calls but the watches of `wait_for_change`.
+
+    A call lasts as long as the kernel lets it: on a network file system that is mounted "hard" and has lost its server,
+    no deadline of this side can end one.
+    """
 
     def __init__(self, root: str) -> None:
         """Raises NotFound where the folder is not there, and Denied."""
