@@ -1,7 +1,7 @@
 """A container engine of our own: started where none answers, and stopped by the last test run that uses it.
 
-Each run holds a shared lock while it may use the engine. Who can get the lock for itself alone is the last one, and stops the
-engine if one of the runs has started it; so a run that was killed leaves it to the next.
+Whoever may use the engine holds a shared lock. On leaving, each tries to get the lock for itself alone; who succeeds is the last,
+and stops the engine if a test run has started it. So a run that was killed leaves that to the next.
 """
 
 import fcntl
@@ -21,6 +21,7 @@ _STATE = Path("/run/dropgate-testenv")
 _MARK = _STATE / "dockerd.owner"  # who the engine is, where it is ours
 _LOG = _STATE / "dockerd.log"
 _PATIENCE = 60.0  # seconds for the engine to come up, or to end
+_CGROUPS = Path("/sys/fs/cgroup")
 
 # Where the kernel lacks what packet filtering takes, published ports still work: the engine forwards them itself.
 _VARIANTS = ((), ("--iptables=false", "--ip6tables=false"))
@@ -37,18 +38,22 @@ def _lock_file(name: str) -> TextIO:
 
 @contextmanager
 def in_use() -> Iterator[None]:
-    """Keeps an engine that a test run has started from being stopped meanwhile."""
+    """Keeps an engine that a test run has started from being stopped meanwhile; the last user stops it."""
     if os.geteuid() != 0:
         yield  # only root's runs start one
         return
     with _lock_file("in_use") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
-        yield
+        try:
+            yield
+        finally:
+            _leave(lock)
 
 
-def ensure(say: Callable[[str], None]) -> None:
+def ensure(say: Callable[[str], None], *, stop_at_end: bool) -> None:
     """An engine answers on return: it is installed and started if need be. To be called within `in_use`.
 
+    With `stop_at_end` the last user stops the engine that was started here; else it stays.
     Raises `DaemonFailed`, `packages.InstallFailed`.
     """
     if engine.version():
@@ -61,8 +66,12 @@ def ensure(say: Callable[[str], None]) -> None:
             return  # another run was faster
         _install(say)
         say("starting dockerd")
-        if any(_start(flags) for flags in _VARIANTS):
-            return
+        for flags in _VARIANTS:
+            mark = _start(flags)
+            if mark and stop_at_end:
+                _MARK.write_text(mark, encoding="ascii")
+            if mark:
+                return
     said = _LOG.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     raise DaemonFailed(f"dockerd does not start: {said[-1] if said else 'it says nothing'} (all of it: {_LOG})")
 
@@ -73,9 +82,14 @@ def _install(say: Callable[[str], None]) -> None:
         packages.install(packages.ENGINE)
     if shutil.which("docker") is None:
         packages.install(("docker-cli",))  # a package of its own since Debian 13
+    if not any(_CGROUPS.iterdir()):
+        # No init system has done it. Where this fails too, the engine says so.
+        packages.install(("cgroupfs-mount",))
+        subprocess.run(["cgroupfs-mount"], timeout=60, check=False)
 
 
-def _start(flags: tuple[str, ...]) -> bool:
+def _start(flags: tuple[str, ...]) -> str | None:
+    """The mark of an engine that answers, or None; then the log tells more."""
     with _LOG.open("w", encoding="utf-8") as log:
         process = subprocess.Popen(
             ["dockerd", f"--pidfile={_STATE / 'dockerd.pid'}", *flags],
@@ -84,45 +98,33 @@ def _start(flags: tuple[str, ...]) -> bool:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    _MARK.write_text(owner.mark_of(process.pid), encoding="ascii")
+    mark = owner.mark_of(process.pid)
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline and process.poll() is None:
         if engine.version():
-            return True
+            return mark
         time.sleep(0.1)
     process.kill()
     process.wait()
-    return False
+    return None
 
 
-def stop_if_ours() -> None:
-    """Stops the engine if a test run has started it and nobody uses it any more. Does nothing otherwise."""
-    if os.geteuid() != 0 or not _MARK.exists():
+def _leave(lock: TextIO) -> None:
+    """Stops the engine if a test run has started it and nobody uses it any more."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return  # another one uses it, and will come here later
+    if not _MARK.exists():
         return
-    with _lock_file("in_use") as lock:
-        if not _lock_alone(lock):
-            return  # another run uses it, and will stop it
-        mark = _MARK.read_text(encoding="ascii")
-        # A person may have put something on it meanwhile.
-        if owner.is_dead(mark) or (engine.version() and engine.docker("ps", "--quiet").strip()):
-            return
-        pid = owner.pid_of(mark)
-        os.kill(pid, signal.SIGTERM)
-        deadline = time.monotonic() + _PATIENCE
-        while not owner.is_dead(mark) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        _MARK.unlink()
-
-
-def _lock_alone(lock: TextIO) -> bool:
-    """Takes the lock for this process alone, within the time that keepers take to clean up."""
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.1)
-        else:
-            return True
+    mark = _MARK.read_text(encoding="ascii")
+    # A person may have put something on it meanwhile.
+    if not owner.is_dead(mark) and engine.version() and engine.docker("ps", "--quiet").strip():
+        return
+    _MARK.unlink()
+    if owner.is_dead(mark):
+        return
+    os.kill(owner.pid_of(mark), signal.SIGTERM)
+    deadline = time.monotonic() + _PATIENCE
+    while not owner.is_dead(mark) and time.monotonic() < deadline:
+        time.sleep(0.05)

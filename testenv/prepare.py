@@ -1,7 +1,9 @@
 """Makes this machine ready to run the test servers: packages, an engine, images. Quick where all of it is there.
 
-python -m testenv.prepare                  makes everything ready, and leaves the engine running
-python -m testenv.prepare COMMAND...       then also runs COMMAND, stops an engine of its own, and ends as COMMAND did
+    python -m testenv.prepare COMMAND...
+
+runs a command when everything is ready, and ends as it did; an engine that was started for it is stopped by its last user.
+Without a command such an engine stays, for test runs by hand; its pid is in /run/dropgate-testenv/dockerd.pid.
 """
 
 import os
@@ -9,8 +11,17 @@ import signal
 import subprocess
 import sys
 
-from testenv import daemon, images, packages
+from testenv import daemon, engine, images, packages
 from testenv.choice import VARIABLE
+
+
+_NO_CONTAINERS = (
+    packages.InstallFailed,
+    daemon.DaemonFailed,
+    images.CannotBuild,
+    engine.EngineFailed,
+    subprocess.SubprocessError,  # a tool that did not end in its time
+)
 
 
 class CannotPrepare(Exception):
@@ -22,10 +33,11 @@ def _say(text: str) -> None:
     sys.stderr.flush()
 
 
-def prepare() -> None:
+def prepare(*, stop_at_end: bool) -> None:
     """Everything that `DROPGATE_TEST_SERVERS` asks for is there on return. To be called within `daemon.in_use`.
 
-    Where it is `auto` and containers cannot be had, it becomes `process`, and the reason is told. Raises `CannotPrepare`.
+    `stop_at_end` is that of `daemon.ensure`. Where `auto` is asked for and containers cannot be had, that becomes `process`, and
+    the reason is told. Raises `CannotPrepare`.
     """
     lacking = packages.missing(packages.SERVERS) if packages.may_install() else []
     if lacking:
@@ -38,9 +50,9 @@ def prepare() -> None:
     if wanted == "process":
         return
     try:
-        daemon.ensure(_say)
+        daemon.ensure(_say, stop_at_end=stop_at_end)
         images.build_missing(_say)
-    except (packages.InstallFailed, daemon.DaemonFailed, images.CannotBuild) as error:
+    except _NO_CONTAINERS as error:
         if wanted == "container":
             raise CannotPrepare(f"{VARIABLE}=container, but {error}") from error
         _say(f"no containers here, so the servers run as plain processes: {error}")
@@ -59,20 +71,13 @@ def _run(command: list[str]) -> int:
 
 def main(command: list[str]) -> int:
     """Prepares, and runs the command if there is one. The exit code is the command's."""
-    try:
-        with daemon.in_use():
-            try:
-                prepare()
-            except CannotPrepare as error:
-                _say(f"cannot run the test servers: {error}")
-                return 1
-            if not command:
-                return 0
-            code = _run(command)
-    finally:
-        if command:
-            daemon.stop_if_ours()
-    return code
+    with daemon.in_use():
+        try:
+            prepare(stop_at_end=bool(command))
+        except CannotPrepare as error:
+            _say(f"cannot run the test servers: {error}")
+            return 1
+        return _run(command) if command else 0
 
 
 if __name__ == "__main__":

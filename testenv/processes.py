@@ -65,7 +65,7 @@ class ProcessBox(Box):
         return int(children[0])
 
     def run(self, command: Sequence[str]) -> str:
-        enter = ["nsenter", "--target", str(self._init()), "--mount", "--pid", "--"]
+        enter = ["nsenter", "--target", str(self._init()), "--mount", "--pid", "--root", "--"]
         done = subprocess.run(
             [*enter, *command], capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL, check=False
         )
