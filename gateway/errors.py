@@ -3,7 +3,9 @@
 GatewayError
 ├── ConfigurationError     a setting is wrong: which, why, and what would be right
 ├── UnfitDrop              the drop's endpoint cannot keep what a drop promises
+├── UnfitSource            what should be sent is no file, or has a name that no manifest can say
 ├── SourceChanged          a file changed while it was being sent
+├── SourceFailed           the source drop failed while a payload was read
 ├── HandlerFailed          the handler did not process the item; it may be tried again
 └── DeliveryFailed         the item could not be stored where it should go; not the item's fault
 """
@@ -19,6 +21,10 @@ class ConfigurationError(GatewayError):
 
 class UnfitDrop(GatewayError):
     """This directory cannot be used as a drop: a guarantee is missing, or its folders are on different volumes."""
+
+
+class UnfitSource(GatewayError):
+    """This cannot be sent at all; no number was taken, and nothing was written."""
 
 
 class SourceChanged(GatewayError):

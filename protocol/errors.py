@@ -8,6 +8,7 @@ ProtocolError
 ├── InvalidRules              settings of a drop that contradict each other
 ├── SignatureRejected         unsigned, or signed by nobody who is trusted
 ├── IntegrityError            the bytes are not those the manifest describes
+│   └── StoredWrong           the server has other bytes than it was given; the item itself is sound
 ├── SequenceTaken             the number is in use, in whatever state
 ├── SequenceExhausted         the next number would outgrow its width
 ├── PublishInterrupted        cut after the first rename: goes forward only, must not be sent again
@@ -48,6 +49,10 @@ class SignatureRejected(ProtocolError):
 
 class IntegrityError(ProtocolError):
     """A payload differs from its manifest in size or hash."""
+
+
+class StoredWrong(IntegrityError):
+    """What a server stored is not what was written to it; nothing was published (PROTOCOL section 5)."""
 
 
 class SequenceTaken(ProtocolError):

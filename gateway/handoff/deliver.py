@@ -1,5 +1,6 @@
 """Delivering items into a folder of this host."""
 
+import contextlib
 import os
 from dataclasses import dataclass
 
@@ -7,7 +8,7 @@ from gateway.errors import DeliveryFailed
 from gateway.handoff.consumer import Delivery
 from gateway.handoff.contents import Progress, ignore_progress
 from protocol.contents import Payload
-from transports.base import Sink, Source, Transport
+from transports.base import Kind, Sink, Source, Transport
 from transports.errors import AlreadyExists, TransportError
 from transports.paths import unsafe_because
 
@@ -16,13 +17,17 @@ _MOST_DOUBLES = 1000
 
 @dataclass(slots=True)
 class _Counted:
-    """A sink that tells how much has passed."""
+    """A sink that tells how much has passed, and whose failure is not the fault of what is read."""
 
     sink: Sink
     progress: Progress
+    wanted: str
 
     def write(self, data: bytes) -> None:
-        self.sink.write(data)
+        try:
+            self.sink.write(data)
+        except TransportError as error:
+            raise DeliveryFailed(f"{self.wanted} cannot be written: {error}") from error
         self.progress(len(data))
 
 
@@ -59,12 +64,20 @@ class ToFolder:
         except TransportError as error:
             raise DeliveryFailed(f"{wanted} cannot be written: {error}") from error
         with sink:
-            delivery.fetch(payload, _Counted(sink, self.progress))
+            delivery.fetch(payload, _Counted(sink, self.progress, wanted))
             try:
                 sink.commit()
-                return self._reveal(part, wanted)
             except TransportError as error:
+                raise DeliveryFailed(f"{wanted} cannot be written: {error}") from error
+        try:
+            return self._reveal(part, wanted)
+        except BaseException as error:
+            # It is verified, but nobody looks for it under this name: the item goes back and is read again.
+            with contextlib.suppress(TransportError):
+                self.folder.delete(part)
+            if isinstance(error, TransportError):
                 raise DeliveryFailed(f"{wanted} cannot be delivered: {error}") from error
+            raise
 
     def _create(self, part: str) -> Sink:
         try:
@@ -88,7 +101,8 @@ class ToFolder:
         raise DeliveryFailed(f"{wanted} is there {_MOST_DOUBLES} times over; clear the folder")
 
     def _same(self, first: str, second: str) -> bool:
-        if self.folder.stat(first).size != self.folder.stat(second).size:
+        ours, there = self.folder.stat(first), self.folder.stat(second)
+        if there.kind is not Kind.FILE or ours.size != there.size:
             return False
         with self.folder.open_read(first) as one, self.folder.open_read(second) as other:
             while data := one.read():

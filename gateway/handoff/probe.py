@@ -8,12 +8,12 @@ import contextlib
 
 from gateway.errors import UnfitDrop
 from gateway.handoff.connection import Connection
-from protocol.names import LONGEST_OWNER, MANIFEST_SUFFIX, ItemId, Name, check_owner
+from protocol.names import LONGEST_OWNER, MANIFEST_SUFFIX, ItemId, Name, check_owner, rivals
 from protocol.rules import Rules
 from protocol.snapshot import Snapshot
 from protocol.states import State
 from transports.base import Fact, Guarantee, Transport
-from transports.errors import AlreadyExists, CrossVolume, Denied, TransportError
+from transports.errors import AlreadyExists, CrossVolume, Denied, TransportError, Unsupported
 from transports.paths import join
 
 
@@ -36,6 +36,10 @@ def _probe(transport: Transport, rules: Rules, owner: str, groups: tuple[str, ..
             transport.make_dir(folder)
         except AlreadyExists:
             continue
+        except Denied as error:
+            raise Denied(
+                "probe", folder, f"this account may not make the layout's folders: {error.detail}; make them beforehand"
+            ) from error
     _send_round(transport, rules, f"T_{owner}.probe")
 
 
@@ -82,9 +86,9 @@ def _send_round(transport: Transport, rules: Rules, name: str) -> None:
             at, before = to, folder
         transport.publish(at, name)
         at = name
-    except Denied as error:
-        raise Denied(
-            "probe", at, f"this account, or this server, does not allow renames in the drop: {error.detail}"
+    except (Denied, Unsupported) as error:
+        raise type(error)(
+            "probe", at, f"this account, or this server, does not allow renames in the drop: {error.detail or error.summary}"
         ) from error
     finally:
         # The probe has its answer; a T_ name is nobody's, and whoever may delete it does so later.
@@ -105,5 +109,5 @@ def check_groups(snapshot: Snapshot, groups: tuple[str, ...]) -> None:
     known = dict.fromkeys((*groups, *snapshot.groups()))
     for group in groups:
         for other in known:
-            if other != group and other.lower() == group.lower():
+            if rivals(other, group):
                 raise UnfitDrop(f"groups {group!r} and {other!r} differ only by case, and SMB takes them for one; rename one")

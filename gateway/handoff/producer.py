@@ -1,6 +1,7 @@
 """The producer: hands files over to a drop, each as an item or all as one."""
 
 import platform
+import stat
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from gateway.errors import UnfitSource
 from gateway.handoff.contents import LocalFile, Progress, ignore_progress
 from gateway.handoff.driver import Driver
 from protocol.errors import InvalidName, PublishInterrupted, SequenceTaken
@@ -51,9 +53,23 @@ class Outgoing:
     suffix: str | None = None
     progress: Progress = ignore_progress
 
+    def check(self) -> None:
+        """Asked before a number is taken: what cannot be sent should leave no gap. Raises UnfitSource, OSError."""
+        if any("\ud800" <= character <= "\udfff" for character in self.path.name):
+            raise UnfitSource(f"{str(self.path)!r}: the name is not valid UTF-8, and no manifest can say it; rename the file")
+        mode = self.path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise UnfitSource(f"{self.path} is a folder; send the files in it")
+        if not stat.S_ISREG(mode):
+            # A pipe gives its bytes once, and nobody can say whether they were all.
+            raise UnfitSource(f"{self.path} is a pipe or a device and no file; write it to a file, and send that")
+        with self.path.open("rb"):
+            pass
+
     def draft(self) -> DraftFile:
         """The file as part of a draft; it is opened only when it is sent."""
-        return DraftFile(self.suffix or suffix_of(self.path), LocalFile(self.path, self.progress), source_name=self.path.name)
+        suffix = suffix_of(self.path) if self.suffix is None else self.suffix
+        return DraftFile(suffix, LocalFile(self.path, self.progress), source_name=self.path.name)
 
 
 @dataclass(slots=True)
@@ -78,16 +94,15 @@ class Producer:
     ) -> Published:
         """Hands the files over as one item, under `sequence` or the next number of the group's counter.
 
-        Raises InvalidName, SequenceTaken, SequenceExhausted, SourceChanged, IntegrityError, OSError of a source, and
+        Raises InvalidName, SequenceTaken, SequenceExhausted, UnfitSource, SourceChanged, IntegrityError, OSError, and
         transport errors: after each of them nothing was handed over and nothing is left in the drop, or a note on the
         error says what is. PublishInterrupted says that the item must not be sent again.
         """
-        draft = Draft(group, tuple(f.draft() for f in files), key or str(uuid.uuid4()), producer_fact(), dict(meta or {}))
+        fresh = str(uuid.uuid4()) if key is None else key
+        draft = Draft(group, tuple(f.draft() for f in files), fresh, producer_fact(), dict(meta or {}))
         check_draft(self.rules, draft)
         for file in files:
-            # Asked before a number is taken: a file that cannot be read should leave no gap.
-            with file.path.open("rb"):
-                pass
+            file.check()
         if sequence is not None:
             return self._publish(draft, sequence, given=True)
         for attempt in range(_FRESH_NUMBERS):

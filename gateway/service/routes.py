@@ -7,12 +7,21 @@ published at the destination, and the next attempt looks there before it writes 
 
 from dataclasses import dataclass
 
-from gateway.errors import DeliveryFailed, HandlerFailed
+from gateway.errors import DeliveryFailed, HandlerFailed, SourceFailed
 from gateway.handoff.consumer import Delivery
 from gateway.handoff.contents import DropPayload, Progress, ignore_progress
 from gateway.handoff.producer import Producer, producer_fact
 from protocol.contents import Payload
-from protocol.errors import Anomaly, InvalidManifest, InvalidName, OutcomeUnresolved, PublishInterrupted, SequenceTaken
+from protocol.errors import (
+    Anomaly,
+    InvalidManifest,
+    InvalidName,
+    OutcomeUnresolved,
+    PublishInterrupted,
+    SequenceExhausted,
+    SequenceTaken,
+    StoredWrong,
+)
 from protocol.operations import Fetch
 from protocol.procedures.look import find_item
 from protocol.procedures.publish import Draft, DraftFile
@@ -30,9 +39,9 @@ class Forward:
         draft = self._draft(delivery)
         try:
             published = self.destination.forward(draft, delivery.item.number, self._hashes(delivery))
-        except (SequenceTaken, InvalidName, InvalidManifest, Anomaly) as error:
+        except (SequenceTaken, SequenceExhausted, InvalidName, InvalidManifest, Anomaly) as error:
             raise HandlerFailed(f"not published at the destination: {error}") from error
-        except (TransportError, PublishInterrupted, OutcomeUnresolved) as error:
+        except (TransportError, StoredWrong, PublishInterrupted, OutcomeUnresolved) as error:
             raise DeliveryFailed(f"the destination failed: {error}") from error
         delivery.outcome = "was published before" if published is None else f"published as {published.names[-1]}"
 
@@ -63,7 +72,10 @@ class Forward:
         known = {p.name.suffix: f"{p.algorithm}:{p.digest}" for p in delivery.contents.payloads if p.digest}
         if known or not self.destination.driver.run(find_item(self.destination.rules, delivery.item)):
             return known
-        return delivery.driver.run(_read_hashes(delivery.contents.payloads))
+        try:
+            return delivery.driver.run(_read_hashes(delivery.contents.payloads))
+        except TransportError as error:
+            raise SourceFailed(f"the payloads could not be read: {error}") from error
 
 
 async def _read_hashes(payloads: tuple[Payload, ...]) -> dict[str, str]:

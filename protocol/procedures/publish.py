@@ -24,6 +24,7 @@ from protocol.errors import (
     PublishInterrupted,
     SequenceTaken,
     StillBusy,
+    StoredWrong,
 )
 from protocol.hashes import new_hasher, parse_hash
 from protocol.json_text import faults
@@ -176,9 +177,9 @@ async def _make(rules: Rules, name: Name, content: Content | bytes, algorithm: s
     listed = await Stat(path)
     if listed is None or (listed.size is not None and listed.size != stored.size):
         there = "nothing" if listed is None else f"{listed.size} bytes"
-        raise IntegrityError(f"{path}: {stored.size} bytes were written and acknowledged, and the server has {there}")
+        raise StoredWrong(f"{path}: {stored.size} bytes were written and acknowledged, and the server has {there}")
     if rules.verify is Verify.READBACK and await Fetch(path, algorithm) != stored:
-        raise IntegrityError(f"{path}: what the server stored is not what was written")
+        raise StoredWrong(f"{path}: what the server stored is not what was written")
     return stored
 
 
