@@ -72,7 +72,8 @@ class SqlLedger(Ledger):
             change = self._insert(ENTRIES).values(key_digest=digest_of(key), **named).on_conflict_do_nothing()
         else:
             change = update(ENTRIES).where(*self._is_at(key), is_entry(ENTRIES, before)).values(values_of(after))
-        if connection.execute(change).rowcount != 1:
+        # Without the option an INSERT has a row count with one of the drivers, and none with the other.
+        if connection.execute(change, execution_options={"preserve_rowcount": True}).rowcount != 1:
             return False
         connection.execute(insert(EVENTS).values(named).inline())
         return True
