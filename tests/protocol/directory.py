@@ -205,7 +205,7 @@ def _folder(path: str) -> str:
 
 
 def _half(name: str) -> int:
-    return hashlib.blake2b(name.encode(), digest_size=1).digest()[0] & 1
+    return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=1).digest()[0] & 1
 
 
 def _digest(algorithm: str, data: bytes) -> str:
