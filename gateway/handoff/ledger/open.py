@@ -42,6 +42,8 @@ def open_ledger(url: str, consumer: str, clock: Clock | None = None) -> Ledger:
             return MemoryLedger()
         case "sqlite":
             return _open_sqlite(_local_path(url), consumer, clock or Clock())
+        case "journal":
+            return _open_journal(_local_path(url), consumer, clock or Clock())
         case "postgresql":
             return _open_postgresql(_split(url), consumer, clock or Clock())
     raise _wrong("its scheme is none of these")
@@ -80,6 +82,13 @@ def _open_sqlite(path: Path, consumer: str, clock: Clock) -> Ledger:
 
     prepare_local_folder(path.parent)
     return SqlLedger(sqlite_database(path), consumer, clock)
+
+
+def _open_journal(path: Path, consumer: str, clock: Clock) -> Ledger:
+    from gateway.handoff.ledger.journal import JournalLedger
+
+    prepare_local_folder(path)
+    return JournalLedger(path, consumer, clock)
 
 
 def _open_postgresql(parts: SplitResult, consumer: str, clock: Clock) -> Ledger:
