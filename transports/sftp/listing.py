@@ -23,6 +23,7 @@ def listing(edge: Edge, folder: str, pattern: str) -> Iterator[Entry]:
     with asking("scan", folder):
         handle = client.opendir(edge.reach_folder("scan", folder))
     requests: deque[int] = deque()
+    done = False
     try:
         while True:
             with asking("scan", folder):
@@ -30,6 +31,7 @@ def listing(edge: Edge, folder: str, pattern: str) -> Iterator[Entry]:
                     requests.append(client.start_readdir(handle))
                 names = client.finish_readdir(requests.popleft())
             if not names:
+                done = True
                 break
             for name, attributes in names:
                 if name in (b".", b".."):
@@ -38,8 +40,11 @@ def listing(edge: Edge, folder: str, pattern: str) -> Iterator[Entry]:
                 if entry is not None and matches(pattern, entry.name):
                     yield entry
     finally:
-        # An abandoned iteration ends here too, in a finaliser and perhaps within another request: nothing is sent.
+        # An abandoned iteration ends here too, in a finaliser and perhaps within another request: nothing is sent then.
         client.wire.drop(handle, requests)
+        if done:
+            with asking("scan", folder):
+                client.wire.put_away()
 
 
 def shown(name: bytes) -> str:

@@ -60,6 +60,7 @@ _SHOWN: Final = re.compile(r"^debug1: Server host key: (\S+) (SHA256:\S+?)\r?$",
 _KEY_REFUSED: Final = re.compile(r"^Host key verification failed\.", re.MULTILINE)
 _KEY_TYPE_REFUSED: Final = re.compile(r"no matching host key type found")
 _LOGIN_REFUSED: Final = re.compile(r"Permission denied \(|Too many authentication failures")
+_NO_SESSION: Final = re.compile(r"open failed")
 _NOT_ABLE: Final = re.compile(r"subsystem request failed|Unable to negotiate with|Bad configuration option")
 _CHATTER: Final = re.compile(
     r"debug\d: |OpenSSH_|Authenticated to |Transferred: |Bytes per second: |Warning: Permanently added"
@@ -148,6 +149,9 @@ def _explained(said: str, reason: str, endpoint: Endpoint) -> Exception:
         return AuthenticationFailed("connect", "", words)
     if _NOT_ABLE.search(said):
         return Unsupported("connect", "", words)
+    if _NO_SESSION.search(said):
+        detail = f"logged in, and the server opens no session: its MaxSessions is used up, or 0 ({words})"
+        return Unreachable("connect", "", detail)
     if _REACHED.search(said) and not _SPOKE.search(said) and "timed out" not in said:
         return DroppedEarly(words)
     return Unreachable("connect", "", words)

@@ -10,6 +10,7 @@ can be interleaved freely; the answer to a request that nobody waits for any mor
 One thread at a time. After the first `ConnectionLost` every call raises it again, and touches nothing.
 """
 
+import re
 import time
 from collections import deque
 from collections.abc import Iterable
@@ -19,6 +20,7 @@ from transports.sftp import packets
 from transports.sftp.packets import Code, Fields, Malformed, Op, string, uint32
 from transports.sftp.streams import Stream, StreamLost
 
+_TEXT: Final = re.compile(rb"[\t\r\n -~]{4,80}")
 _NAMES: Final = {code.value: code.name for code in Code}
 
 
@@ -89,14 +91,18 @@ class Wire:
 
         Raises ConnectionLost; its `sent` is False where not one byte of the request can have left.
         """
+        self.put_away()
+        return self._send(op, *fields)
+
+    def put_away(self) -> None:
+        """Has the dropped handles closed, without waiting for it. Raises ConnectionLost."""
         while self._dropped:
             handle, unanswered = self._dropped.popleft()
             self.forget(unanswered)
             try:
                 self.forget([self._send(Op.CLOSE, string(handle))])
             except ConnectionLost as lost:
-                raise ConnectionLost(lost.reason, sent=False) from lost  # that was not this request
-        return self._send(op, *fields)
+                raise ConnectionLost(lost.reason, sent=False) from lost  # what the caller has in mind was not sent
 
     def arrived(self, request: int) -> bool:
         """Whether `wait` would return without waiting, as far as has been read."""
@@ -239,7 +245,6 @@ class Wire:
 
 def _as_text(received: bytearray) -> str:
     """A login script that prints something is the usual cause of an absurd length: show it."""
-    head = bytes(received[:80])
-    if head.isascii() and head.decode("ascii").strip().isprintable():
-        return f"; as text, {head.decode('ascii')!r}: does a login script of the account print something?"
+    if text := _TEXT.match(received):
+        return f"; as text, {text[0].decode('ascii')!r}: does a login script of the account print something?"
     return ""

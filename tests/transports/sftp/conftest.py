@@ -3,27 +3,16 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import pytest
 
-from sftp.meddler import Meddler
-from sftp.sshd import ScratchSshd
 from testenv.servers import BareSftp, SftpServer
-from transports.base import Source, Transport
+from tests.transports.sftp.helpers import Connect, M, Meddled
+from tests.transports.sftp.sshd import ScratchSshd
 from transports.endpoint import Timeouts
 from transports.sftp import SftpTransport, connect_sftp
 from transports.sftp.streams import PipeStream
-
-M = TypeVar("M", bound=Meddler)
-
-ENGINES = ("paramiko", "openssh")
-
-
-class Connect(Protocol):
-    """Opens a folder of the real server by an engine; `changes` are fields of Endpoint or Location."""
-
-    def __call__(self, engine: str, path: str, **changes: Any) -> SftpTransport: ...
 
 
 @pytest.fixture
@@ -50,12 +39,6 @@ def bare(bare_sftp: BareSftp, tmp_path: Path, opened: ExitStack) -> Callable[...
 def drop(tmp_path: Path) -> Path:
     """The folder that `bare` and `meddled` open, as this machine sees it."""
     return tmp_path / "drop"
-
-
-class Meddled(Protocol):
-    """Opens the folder `drop` with a meddler of the class between; `options` are those of sftp-server."""
-
-    def __call__(self, kind: type[M], *options: str) -> tuple[SftpTransport, M]: ...
 
 
 @pytest.fixture
@@ -91,18 +74,3 @@ def sshd(tmp_path: Path, opened: ExitStack) -> Callable[..., ScratchSshd]:
         return opened.enter_context(ScratchSshd(folder, *options, **settings))
 
     return start
-
-
-def put(transport: Transport, path: str, data: bytes) -> None:
-    with transport.create(path) as sink:
-        sink.write(data)
-        sink.commit()
-
-
-def got(source: Source) -> bytes:
-    with source:
-        return b"".join(source)
-
-
-def names(transport: Transport, folder: str = "") -> list[str]:
-    return sorted(entry.name for entry in transport.scan(folder))

@@ -35,7 +35,9 @@ def fingerprint_of(key: Path) -> str:
 class ScratchSshd:
     """sshd on a free port, with a host key of each of `kinds`, and further lines for its configuration."""
 
-    def __init__(self, folder: Path, *options: str, kinds: Sequence[str] = ("ed25519",), subsystem: str = "internal-sftp") -> None:
+    def __init__(
+        self, folder: Path, *options: str, kinds: Sequence[str] = ("ed25519",), subsystem: str = "internal-sftp"
+    ) -> None:
         self.folder = folder
         self.host_keys = {kind: keygen(folder / f"host_{kind}", kind) for kind in kinds}
         self.user_key = keygen(folder / "user")

@@ -8,14 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from sftp.conftest import Meddled, names, put
-from sftp.meddler import Meddler
 from testenv.servers import BareSftp
+from tests.transports.sftp.helpers import Meddled, names, put
+from tests.transports.sftp.meddler import Meddler
 from transports.endpoint import Timeouts
-from transports.errors import OutcomeUnknown, ServerFailure, TransportError, UnsafePath, Unreachable
-from transports.sftp import SftpTransport
+from transports.errors import OutcomeUnknown, ServerFailure, TransportError, Unreachable, UnsafePath
+from transports.sftp import SftpTransport, streams
 from transports.sftp.packets import Fields, Malformed, Op, parse_names, string, uint32
 from transports.sftp.streams import PipeStream, StreamLost
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that was stopped on purpose needs no time to end by itself."""
+    monkeypatch.setattr(streams, "_PATIENCE", 0.2)
+
 
 QUICK = Timeouts(connect=3.0, reply=0.5)
 
@@ -129,7 +136,7 @@ def test_a_change_without_an_answer_is_of_unknown_outcome(bare: Callable[..., Sf
     put(transport, "x", b"data")
     transport.make_dir("folder")
     os.kill(server_of(transport), signal.SIGSTOP)
-    with pytest.raises(OutcomeUnknown, match="no answer within 0.5 s") as caught:
+    with pytest.raises(OutcomeUnknown, match=r"no answer within 0\.5 s") as caught:
         CHANGES[operation](transport)
     assert caught.value.operation == operation
     with pytest.raises(Unreachable):
@@ -166,7 +173,8 @@ def test_after_a_lost_connection_every_call_says_so_at_once(bare: Callable[..., 
     with pytest.raises(TransportError):
         transport.stat("x")
     started = time.monotonic()
-    for call in [*CHANGES.values(), *LOOKS.values(), lambda t: t.wait_for_change("", 60), lambda t: t.server_time()]:
+    more: list[Callable[[SftpTransport], object]] = [lambda t: t.wait_for_change("", 60), lambda t: t.server_time()]
+    for call in [*CHANGES.values(), *LOOKS.values(), *more]:
         with pytest.raises(Unreachable):
             call(transport)
     assert time.monotonic() - started < 0.5
@@ -195,7 +203,9 @@ def test_a_server_that_floods_is_cut_off() -> None:
         stream.close()
 
 
-@pytest.mark.parametrize("path", ["a\0b", "a/\0", "new\nline", "..", "a/../../b", "back\\slash", "sur\udcffrogate", "/abs", "a//b"])
+@pytest.mark.parametrize(
+    "path", ["a\0b", "a/\0", "new\nline", "..", "a/../../b", "back\\slash", "sur\udcffrogate", "/abs", "a//b"]
+)
 def test_an_unsafe_path_is_refused_before_anything_is_sent(meddled: Meddled, path: str) -> None:
     """Cases nul-kills-session, newline-in-manifest-name: a NUL ends a whole OpenSSH session."""
     transport, server = meddled(Meddler)
