@@ -142,7 +142,7 @@ Action = (
 # A server that renames by link and unlink can be cut between the two. The pair tells which rename it was, and so which of the
 # names was its source. A pair that holds a live worker's claim is left to that worker.
 _SOURCE_OF_TWINS: dict[frozenset[State], State] = {
-    frozenset({State.BEFORE, State.READY}): State.BEFORE,  # publish
+    **{frozenset({State.BEFORE, state}): State.BEFORE for state in State if state is not State.BEFORE},  # publish, and moved on
     frozenset({State.READY, State.CLAIMED}): State.CLAIMED,  # claim or release: ready suits both, as its worker is dead
     frozenset({State.CLAIMED, State.DONE}): State.CLAIMED,  # complete
     frozenset({State.CLAIMED, State.ERROR}): State.CLAIMED,  # fail
@@ -190,6 +190,10 @@ def _about(view: ItemView, rules: Rules, facts: Facts, ages: Ages) -> list[Actio
     tokens = [name for name, _ in view.files if rules.is_token(name.kind) and not name.again]
     if len(tokens) > len({name.suffix for name in tokens}):
         return _twins(view, tokens, rules, facts)
+    if view.state not in (State.BEFORE, None):
+        left = _left_by_publishing(view, rules)
+        if left:
+            return left
     # What else is wrong with it, a rule of its state explains or mends.
     judge: Mapping[State | None, Callable[[], list[Action]]] = {
         State.CLAIMED: lambda: [TakeOver(tokens[0])] if view.owner in facts.dead else [],
@@ -210,7 +214,7 @@ def _twins(view: ItemView, tokens: list[Name], rules: Rules, facts: Facts) -> li
         if one.suffix != other.suffix:
             continue
         live = any(name.state is State.CLAIMED and name.owner not in facts.dead for name in (one, other))
-        if live:
+        if live and State.BEFORE not in (one.state, other.state):
             continue
         source = _SOURCE_OF_TWINS.get(frozenset({one.state, other.state}))
         if one.state is other.state is State.CLAIMED:
@@ -221,6 +225,13 @@ def _twins(view: ItemView, tokens: list[Name], rules: Rules, facts: Facts) -> li
             drop, keep = (one, other) if one.state is source else (other, one)
             found.append(DropTwin(drop, keep))
     return found
+
+
+def _left_by_publishing(view: ItemView, rules: Rules) -> list[Action]:
+    """Before names of payloads whose item is published: a rename that was cut between link and unlink."""
+    payloads = [n for n, _ in view.files if n.kind is FileKind.PAYLOAD and not rules.is_token(n.kind) and not n.again]
+    later = {name.suffix: name for name in payloads if name.state is not State.BEFORE}
+    return [DropTwin(n, later[n.suffix]) for n in payloads if n.state is State.BEFORE and n.suffix in later]
 
 
 def _error(view: ItemView, rules: Rules) -> list[Action]:
