@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from transports.base import Guarantee, Transport
+from transports.base import Entry, Guarantee, Kind, Transport
 from transports.contract.place import content, fill, names
 from transports.errors import (
     AlreadyExists,
@@ -129,6 +129,25 @@ class TestPublish:
             by_each_way.publish("nothing", "x")
         assert names(by_each_way) == []
 
+    @pytest.mark.parametrize(("number", "kind"), [(errno.EBUSY, Busy), (errno.EXDEV, CrossVolume), (errno.EIO, OutcomeUnknown)])
+    def test_a_reservation_is_given_back_where_the_rename_fails(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[TransportError]
+    ) -> None:
+        for way in ("rename_noreplace", "link_and_unlink"):
+            monkeypatch.setattr(publish, way, _raising(errno.EOPNOTSUPP))
+        transport = LocalTransport(str(folder))
+        fill(transport, "B_x", b"data")
+        monkeypatch.setattr(os, "rename", _raising(number))
+        with pytest.raises(kind):
+            transport.publish("B_x", "x")
+        assert names(transport) == ["B_x"]
+
+    def test_a_c_library_without_renameat2_is_one_way_less(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(publish, "_LIBC", object())
+        with LocalTransport(str(folder)) as transport:
+            assert transport.capabilities.publish.evidence.startswith("link")
+            assert transport.capabilities.publish.guarantee is Guarantee.ATOMIC
+
     def test_replace_between_two_names_of_one_file_leaves_one(self, transport: LocalTransport, folder: Path) -> None:
         # rename(2) alone would do nothing, and succeed.
         fill(transport, "new", b"data")
@@ -212,6 +231,13 @@ class TestTrial:
     def test_what_a_kind_of_file_system_is_known_for(self, kind: str, tells_changes: bool, behind_a_mount: bool) -> None:
         volume = Volume(1, 1, kind)
         assert (volume.tells_changes, volume.behind_a_mount) == (tells_changes, behind_a_mount)
+
+    def test_without_proc_the_device_number_has_to_do(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("builtins.open", _raising(errno.ENOENT))
+        with LocalTransport(str(folder)) as transport:
+            assert transport.capabilities.server.startswith("unknown on Linux")
+            assert transport.capabilities.claim.guarantee is Guarantee.ATOMIC
+            assert transport.same_volume("", "") is True
 
     def test_a_folder_without_a_flush_of_its_own_is_said(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(os, "fsync", _raising(errno.EINVAL))
@@ -358,6 +384,18 @@ class TestFiles:
                 raise OSError(errno.ESTALE, "Stale file handle")
 
         assert local_transport._listed(StaleEntry(), "*") is None  # type: ignore[arg-type]  # a DirEntry cannot be made
+
+    def test_a_name_that_cannot_be_looked_at_is_counted(self) -> None:
+        class UnreadableEntry:
+            """A folder that may be listed and not entered."""
+
+            name = "x"
+
+            def stat(self, *, follow_symlinks: bool) -> NoReturn:
+                raise PermissionError(errno.EACCES, "Permission denied")
+
+        entry = local_transport._listed(UnreadableEntry(), "*")  # type: ignore[arg-type]  # a DirEntry cannot be made
+        assert entry == Entry("x", Kind.OTHER, None, None)
 
     def test_nothing_stays_open(self, transport: LocalTransport, folder: Path) -> None:
         def use() -> None:
