@@ -110,7 +110,8 @@ def test_watching_depends_on_nothing_but_the_span(seen: float, ttl: float, shift
         assert expired_by_watching(beat_seen_at=seen + shift, now=seen + shift + span, ttl=ttl) is expired
 
 
-@given(times, spans, st.floats(min_value=0, max_value=2))
+# None, NTFS, ext3, FAT.
+@given(times, spans, st.sampled_from([0.0, 1e-7, 1.0, 2.0]))
 def test_coarse_stamps_never_expire_a_lease_early(modified: float, ttl: float, resolution: float) -> None:
     def stamp(moment: float) -> float:
         return moment // resolution * resolution if resolution else moment
@@ -118,7 +119,7 @@ def test_coarse_stamps_never_expire_a_lease_early(modified: float, ttl: float, r
     # However the two stamps are rounded, a lease that is younger than its ttl is not expired.
     written = modified + ttl * 0.99
     seen = expired_by_server_clock(
-        lease_modified=stamp(modified), just_written=stamp(written), ttl=ttl, resolution=resolution + 1e-6
+        lease_modified=stamp(modified), just_written=stamp(written), ttl=ttl, resolution=resolution + 1e-5
     )
     assert not seen
 
