@@ -1,0 +1,42 @@
+"""Where the tests keep ledgers, and how each kind is opened."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.handoff.ledger.base import Ledger
+from gateway.handoff.ledger.open import open_ledger
+from protocol.ledger import Entry, LedgerState
+from protocol.names import ItemId
+
+KINDS = ("memory", "sqlite", "journal", "postgresql")
+LASTING = KINDS[1:]
+SQL = ("sqlite", "postgresql")
+TEAM = "the team"
+
+
+@dataclass(frozen=True)
+class Place:
+    """An empty place for a ledger. What is opened twice is the same, but in memory."""
+
+    kind: str
+    url: str
+
+    def open(self, consumer: str = TEAM) -> Ledger:
+        """The ledger of a consumer group."""
+        return open_ledger(self.url, consumer)
+
+
+def place_for(kind: str, folder: Path, database: str = "") -> Place:
+    """The place of this kind in a folder, or the database's URL."""
+    urls = {
+        "memory": "memory:",
+        "sqlite": f"sqlite://{folder}/ledger.db",
+        "journal": f"journal://{folder}/ledger",
+        "postgresql": database,
+    }
+    return Place(kind, urls[kind])
+
+
+def entry(number: int = 1, owner: str = "host-1-aaaaaa", generation: int = 1, group: str = "orders_") -> Entry:
+    """A `started` entry."""
+    return Entry(LedgerState.STARTED, generation, ItemId(group, number), owner, generation, "2026-11-30T10:00:00.000000Z")
