@@ -33,7 +33,8 @@ class LocalFile:
         with self.path.open("rb", buffering=0) as file:
             before = os.fstat(file.fileno())
             read = 0
-            while data := file.read(CHUNK):
+            # No further than it was long: what is appended all the time would never end.
+            while read <= before.st_size and (data := file.read(CHUNK)):
                 read += len(data)
                 yield data
                 self.progress(len(data))

@@ -13,7 +13,7 @@ from typing import Self
 from gateway.errors import UnfitSource
 from gateway.handoff.contents import LocalFile, Progress, ignore_progress
 from gateway.handoff.driver import Driver
-from protocol.errors import InvalidName, PublishInterrupted, SequenceTaken
+from protocol.errors import InvalidManifest, InvalidName, PublishInterrupted, SequenceTaken
 from protocol.manifest import Producer as ProducerFact
 from protocol.names import ItemId, Name
 from protocol.procedures.adopt import Found, adopt
@@ -98,11 +98,13 @@ class Producer:
         transport errors: after each of them nothing was handed over and nothing is left in the drop, or a note on the
         error says what is. PublishInterrupted says that the item must not be sent again.
         """
+        for file in files:
+            file.check()
+        if key == "":
+            raise InvalidManifest("the key of a hand-off is empty; leave it out to get a fresh one")
         fresh = str(uuid.uuid4()) if key is None else key
         draft = Draft(group, tuple(f.draft() for f in files), fresh, producer_fact(), dict(meta or {}))
         check_draft(self.rules, draft)
-        for file in files:
-            file.check()
         if sequence is not None:
             return self._publish(draft, sequence, given=True)
         for attempt in range(_FRESH_NUMBERS):
