@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,9 +47,9 @@ def driver_over(
 
 
 def drop_at(place: Path | str | Endpoint, rules: Rules | None = None, **more: Any) -> Drop:
-    """A drop at a folder, a URL or an endpoint."""
+    """A drop at a folder, a URL or an endpoint, whose pauses are short."""
     endpoint = place if isinstance(place, Endpoint) else Endpoint(parse_url(str(place)))
-    return Drop(endpoint, rules or Rules(), **more)
+    return Drop(endpoint, rules or Rules(), clock=Clock(sleep=lambda seconds: time.sleep(seconds / 20)), **more)
 
 
 def names(folder: Path) -> list[str]:
