@@ -173,7 +173,7 @@ def plan(snapshot: Snapshot, rules: Rules, facts: Facts, ages: Ages) -> list[Act
     for view in snapshot.items.values():
         actions.extend(_about(view, rules, facts, ages))
     actions.extend(_archive(snapshot, rules, facts, ages))
-    holders = {view.owner for view in snapshot.in_state(State.CLAIMED)}
+    holders = snapshot.claimants()
     actions.extend(DeleteLease(owner) for owner in sorted(snapshot.leases) if owner in facts.dead and owner not in holders)
     for group, numbers in snapshot.counters.items():
         actions.extend(DeleteCounter(group, number) for number in sorted(set(numbers))[:-1])

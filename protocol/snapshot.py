@@ -62,6 +62,11 @@ class Snapshot:
         """The highest number of a group seen in any state."""
         return max((item.number for item in self.items if item.group == group), default=None)
 
+    def claimants(self) -> set[str]:
+        """Every owner whose name stands in a claim, also where the item has another name besides."""
+        names = (name for view in self.items.values() for name, _ in view.files)
+        return {name.owner for name in names if name.state is State.CLAIMED}
+
     def in_state(self, state: State, group: str | None = None) -> list[ItemView]:
         """Items of one state, in order."""
         return [v for v in self.items.values() if v.state is state and group in (None, v.item.group)]

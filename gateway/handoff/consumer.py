@@ -18,10 +18,11 @@ from protocol.contents import Contents
 from protocol.lease import renewal_interval
 from protocol.names import ItemId, Name
 from protocol.operations import Handle, Handled, Outcome, ServerTime
-from protocol.procedures.claim import claim, claim_replay, prepare_owner
-from protocol.procedures.consume import Consumed, Result, Worker, consume, settle
+from protocol.procedures.claim import claim, prepare_owner
+from protocol.procedures.consume import Begun, Consumed, Result, Worker, consume, settle
 from protocol.procedures.finish import release
 from protocol.procedures.look import ready_tokens, snapshot
+from protocol.procedures.replay import claim_replay
 from protocol.procedures.sweep import Swept, archive_ledger, carry_out, take_over
 from protocol.recovery import Ages, Facts, Replay, TakeOver, Tell, plan
 from protocol.rules import Rules
@@ -196,15 +197,17 @@ class Consumer:
         views = self.driver.run(snapshot(self.rules)).items.values()
         return any(v.item.group == claimed.item.group and v.item < claimed.item and v.state in _UNDER_WAY for v in views)
 
-    def _process(self, claimed: Name, *, taken_over: bool = False) -> None:
+    def _process(self, claimed: Name, *, taken_over: bool = False, begun: Begun | None = None) -> None:
         if self.once:
             self._tried.add(claimed.item)
-        worker = Worker(self.owner, platform.node(), self.max_attempts)
         self._trouble = None
-        consumed = self.driver.run(consume(self.rules, claimed, worker, taken_over=taken_over))
+        consumed = self.driver.run(consume(self.rules, claimed, self._worker(), taken_over=taken_over, begun=begun))
         self._tell(consumed)
         if self._trouble is not None:
             raise self._trouble
+
+    def _worker(self) -> Worker:
+        return Worker(self.owner, platform.node(), self.max_attempts)
 
     def _handle(self, operation: Handle) -> Handled:
         handled, self._trouble = handle(self.handler, self.driver, self.rules, operation)
@@ -258,23 +261,23 @@ class Consumer:
                 case TakeOver():
                     pass  # of a group that is not ours: whose it is has the handler for it
                 case Replay(token) if token.item.group in self.groups and self._is_due(token.item):
-                    dealt += self._replay(token)
+                    dealt += self._replay(token, facts)
                 case Replay():
                     pass
                 case Tell(about, text):
                     self._notice(f"{about}: {text}")
                 case _:
-                    swept: Swept = self.driver.run(carry_out(self.rules, action, Worker(self.owner, platform.node())))
+                    swept: Swept = self.driver.run(carry_out(self.rules, action, self._worker()))
                     if not swept.done:
                         self._notice(swept.text)
         self.driver.run(archive_ledger(self.rules, seen))
         return dealt
 
-    def _replay(self, token: Name) -> int:
-        claimed = self.driver.run(claim_replay(self.rules, token, self.owner))
+    def _replay(self, token: Name, facts: Facts) -> int:
+        claimed = self.driver.run(claim_replay(self.rules, token, self._worker(), facts.dead))
         if isinstance(claimed, Outcome):
             return 0
-        self._process(claimed)
+        self._process(claimed[0], begun=claimed[1])
         return 1
 
     def _server_time(self) -> float | None:

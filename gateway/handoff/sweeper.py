@@ -53,11 +53,11 @@ class Sweeper:
 
     async def _dead(self, seen: Snapshot, now: float) -> frozenset[str]:
         dead = {owner for owner, listed in seen.leases.items() if await self._has_expired(owner, listed, now)}
-        without = {view.owner for view in seen.in_state(State.CLAIMED)} - set(seen.leases)
+        without = seen.claimants() - set(seen.leases)
         if without:
             self.driver.clock.sleep(SECOND_LOOK)
             again = await snapshot(self.rules)
-            dead |= without & {view.owner for view in again.in_state(State.CLAIMED)} - set(again.leases)
+            dead |= without & again.claimants() - set(again.leases)
         return frozenset(dead)
 
     async def _has_expired(self, owner: str, listed: Listed, now: float) -> bool:

@@ -16,7 +16,6 @@ from protocol.lease import LARGEST, Lease, expired_by_watching, parse_lease
 from protocol.operations import ReadSmall, Stat
 from protocol.rules import Rules
 from protocol.snapshot import Listed, Snapshot
-from protocol.states import State
 
 _Stamp = tuple[float | None, int | None]
 
@@ -43,7 +42,7 @@ class Watch:
         """The owners of this snapshot's leases and claims that are known to be dead. A procedure."""
         own = self.own()
         found = {owner for owner, listed in snapshot.leases.items() if owner not in own and await self._is_dead(owner, listed)}
-        claimants = {view.owner for view in snapshot.in_state(State.CLAIMED)} - own
+        claimants = snapshot.claimants() - own
         found |= {owner for owner in claimants - set(snapshot.leases) if await self._is_missing(owner)}
         for known in (self._seen, self._missing):
             for owner in set(known) - set(snapshot.leases) - claimants:

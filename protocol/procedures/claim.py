@@ -5,13 +5,12 @@ from dataclasses import replace
 from protocol.checksum_file import LARGEST as LARGEST_CHECKSUM_FILE
 from protocol.checksum_file import parse_checksums
 from protocol.contents import Contents, Payload
-from protocol.errors import Anomaly, ClaimLost, IntegrityError, InvalidManifest
+from protocol.errors import Anomaly, ClaimLost, IntegrityError
 from protocol.hashes import parse_hash
-from protocol.ledger import LedgerState
 from protocol.manifest import LARGEST as LARGEST_MANIFEST
 from protocol.manifest import check_describes, parse_manifest
 from protocol.names import Name
-from protocol.operations import Claim, MakeFolder, Now, Outcome, ReadLedger, ReadSmall, Stat, WriteLedger
+from protocol.operations import Claim, MakeFolder, Outcome, ReadSmall, Stat
 from protocol.procedures.rename import rename
 from protocol.rules import Rules, Signal
 from protocol.signature import check_signature
@@ -46,25 +45,6 @@ async def claim(rules: Rules, token: Name, owner: str) -> Name | Outcome:
     if outcome is Outcome.EXISTS:
         raise Anomaly(f"{src} cannot be claimed: {dst} is there already, and is another file")
     return claimed if outcome is Outcome.DONE else outcome
-
-
-async def claim_replay(rules: Rules, token: Name, owner: str) -> Name | Outcome:
-    """Claims an item that somebody asked for again by bringing its payload back, from its after or error token.
-
-    What the ledger knows is closed first: otherwise the new run would be taken for the rest of the old one (section 8).
-    """
-    try:
-        data = await ReadSmall(rules.layout.path(token), LARGEST_MANIFEST)
-        key = parse_manifest(data).key if data is not None and rules.signal is Signal.MANIFEST else None
-    except InvalidManifest:
-        key = None  # it will be read again once it is claimed, and judged then
-    if key is not None:
-        entry = await ReadLedger(key)
-        if entry is not None and entry.item == token.item and entry.state is LedgerState.DONE:
-            archived = replace(entry, state=LedgerState.ARCHIVED, at=(await Now()).utc)
-            if not await WriteLedger(key, entry, archived):
-                return Outcome.GONE  # somebody works on it: the next sweep looks again
-    return await claim(rules, token, owner)
 
 
 async def read_contents(rules: Rules, claimed: Name) -> Contents:
@@ -102,8 +82,8 @@ async def read_contents(rules: Rules, claimed: Name) -> Contents:
 async def _locate(
     rules: Rules, name: Name, size: int | None, algorithm: str, digest: str, source_name: str | None = None
 ) -> Payload:
-    # `A_x` is where it is when an operator brought back only the token; it is read there, never renamed (section 8).
-    for state in (State.READY, State.AFTER):
+    # Only the token may have been brought back; the payload is then read where it is, and never renamed (section 8).
+    for state in (State.READY, State.AFTER, State.ERROR):
         path = rules.layout.path(replace(name, state=state))
         listed = await Stat(path)
         if listed is not None:

@@ -31,7 +31,7 @@ from protocol.errors import (
 )
 from protocol.ledger import Ended, Entry, LedgerState
 from protocol.manifest import derived_key
-from protocol.names import Name
+from protocol.names import ItemId, Name
 from protocol.operations import Handle, Handled, Now, ReadLedger, Stat, Verdict, WriteLedger
 from protocol.procedures.claim import read_contents
 from protocol.procedures.finish import PutAway, Reason, complete, fail, payload_names, release
@@ -77,15 +77,25 @@ class Worker:
     max_attempts: int = 5
 
 
-def item_key(rules: Rules, claimed: Name, contents: Contents) -> str:
+def item_key(rules: Rules, item: ItemId, contents: Contents) -> str:
     """The idempotency key: the manifest's, or what stands for it where the drop has none (section 3)."""
     if contents.manifest is not None:
         return contents.manifest.key
     hashes = [f"{p.algorithm}:{p.digest}" for p in contents.payloads if p.digest]
-    return derived_key(claimed.item, rules.grammar, hashes)
+    return derived_key(item, rules.grammar, hashes)
 
 
-async def consume(rules: Rules, claimed: Name, worker: Worker, *, taken_over: bool = False) -> Consumed:
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A run that was recorded in the ledger before its claim, as a replay is: the entry that was read, and ours."""
+
+    read: Entry | None
+    started: Entry
+
+
+async def consume(
+    rules: Rules, claimed: Name, worker: Worker, *, taken_over: bool = False, begun: Begun | None = None
+) -> Consumed:
     """Carries a claimed item to whatever end it comes to; every way out gives the claim up, but for LOST and UNSETTLED.
 
     `taken_over` says that the claim was another worker's: an outcome that he recorded is carried out, not begun anew.
@@ -94,7 +104,7 @@ async def consume(rules: Rules, claimed: Name, worker: Worker, *, taken_over: bo
     contents: Contents | None = None
     try:
         contents = await read_contents(rules, claimed)
-        return await _with_ledger(rules, claimed, contents, worker, taken_over=taken_over)
+        return await _with_ledger(rules, claimed, contents, worker, begun, taken_over=taken_over)
     except ClaimLost as error:
         return Consumed(Result.LOST, claimed, contents=contents, error=str(error))
     except UNFIT as error:
@@ -114,7 +124,7 @@ async def recover(rules: Rules, claimed: Name, worker: Worker) -> Consumed:
     contents: Contents | None = None
     try:
         contents = await read_contents(rules, claimed)
-        key = item_key(rules, claimed, contents)
+        key = item_key(rules, claimed.item, contents)
         read = await ReadLedger(key)
         if read is not None:
             settled = await _by_what_is_known(rules, claimed, contents, worker, key, read, taken_over=True)
@@ -134,8 +144,14 @@ async def settle(rules: Rules, unsettled: Consumed) -> Consumed:
     return await _complete(rules, unsettled.claimed, unsettled.contents, unsettled.key, unsettled)
 
 
-async def _with_ledger(rules: Rules, claimed: Name, contents: Contents, worker: Worker, *, taken_over: bool) -> Consumed:
-    key = item_key(rules, claimed, contents)
+async def _with_ledger(
+    rules: Rules, claimed: Name, contents: Contents, worker: Worker, begun: Begun | None, *, taken_over: bool
+) -> Consumed:
+    key = item_key(rules, claimed.item, contents)
+    if begun is not None:
+        consumed = await _run(rules, claimed, contents, worker, key, begun.read, begun.started)
+        if consumed is not None:
+            return consumed
     while True:
         read = await ReadLedger(key)
         if await Stat(rules.layout.path(claimed)) is None:
@@ -144,20 +160,25 @@ async def _with_ledger(rules: Rules, claimed: Name, contents: Contents, worker: 
             settled = await _by_what_is_known(rules, claimed, contents, worker, key, read, taken_over=taken_over)
             if settled is not None:
                 return settled
-        started = Entry(
-            LedgerState.STARTED,
-            1 if read is None else read.generation + 1,
-            claimed.item,
-            worker.owner,
-            1 if read is None or _is_over(read) else read.attempts + 1,
-            (await Now()).utc,
-            contents.payloads[0].digest,
-        )
+        started = await next_entry(claimed.item, contents, worker, read)
         if not await WriteLedger(key, read, started):
             continue  # somebody has written since: his word counts, and ours is read anew
         consumed = await _run(rules, claimed, contents, worker, key, read, started)
         if consumed is not None:
             return consumed
+
+
+async def next_entry(item: ItemId, contents: Contents, worker: Worker, read: Entry | None) -> Entry:
+    """What a worker writes into the ledger, over what it has read there, to begin a run."""
+    return Entry(
+        LedgerState.STARTED,
+        1 if read is None else read.generation + 1,
+        item,
+        worker.owner,
+        1 if read is None or is_over(read) else read.attempts + 1,
+        (await Now()).utc,
+        contents.payloads[0].digest,
+    )
 
 
 async def _by_what_is_known(
@@ -190,7 +211,7 @@ async def _is_claimed(rules: Rules, read: Entry) -> bool:
     return any(rules.is_token(name.kind) and name.state is State.CLAIMED for name in names)
 
 
-def _is_over(read: Entry) -> bool:
+def is_over(read: Entry) -> bool:
     """Whether an earlier round of attempts has come to its end, so that this one is a new round."""
     return read.state is LedgerState.ARCHIVED or read.ended is Ended.ERROR
 
@@ -204,7 +225,7 @@ async def _run(
         handled = Handled(Verdict.FAILED, error=error, kind="Interrupted")
         return await _give_up(rules, claimed, contents, worker, key, started, handled)
     cut = read is not None and read.state is LedgerState.STARTED and read.ended is Ended.OPEN
-    replay = read is not None and _is_over(read) and read.item == claimed.item
+    replay = read is not None and is_over(read) and read.item == claimed.item
     handled = await Handle(claimed, contents, key, started, cut, replay)
     match handled.verdict:
         case Verdict.PROCESSED:
@@ -225,7 +246,7 @@ async def _run(
 
 async def _complete(rules: Rules, claimed: Name, contents: Contents, key: str, known: Consumed) -> Consumed:
     try:
-        away: PutAway = await complete(rules, claimed, [payload.name for payload in contents.payloads])
+        away: PutAway = await complete(rules, claimed, _where_they_are(rules, contents))
     except ClaimLost as error:
         return replace(known, result=Result.LOST, error=str(error))
     except (StillBusy, Anomaly) as error:
@@ -233,6 +254,11 @@ async def _complete(rules: Rules, claimed: Name, contents: Contents, key: str, k
     if not away.left:
         await mark_archived(key, claimed)
     return replace(known, left=away.left)
+
+
+def _where_they_are(rules: Rules, contents: Contents) -> list[Name]:
+    parsed = (rules.layout.parse(payload.path) for payload in contents.payloads)
+    return [name for name in parsed if isinstance(name, Name)]
 
 
 async def mark_archived(key: str, claimed: Name) -> None:
@@ -262,10 +288,8 @@ async def _give_up(
 async def _fail(
     rules: Rules, claimed: Name, contents: Contents | None, worker: Worker, attempts: int, handled: Handled
 ) -> Consumed:
-    if contents is not None:
-        payloads = [payload.name for payload in contents.payloads]
-    else:
-        payloads = payload_names(await find_item(rules, claimed.item))
+    there = [] if contents is not None else await find_item(rules, claimed.item)
+    payloads = payload_names(there) if contents is None else _where_they_are(rules, contents)
     reason = Reason(handled.kind, handled.error, attempts, worker.host, worker.owner)
     try:
         away = await fail(rules, claimed, payloads, reason)

@@ -91,7 +91,7 @@ async def put_away_error(rules: Rules, error: Name, payloads: Iterable[Name], re
     """Payloads to error names, then the reason. May be called by anyone, any number of times, as long as there is none."""
     left: list[str] = []
     for payload in payloads:
-        if not rules.is_token(payload.kind):
+        if not rules.is_token(payload.kind) and payload.state is not State.ERROR:
             await _keep(rules, _ready(payload), State.ERROR, error.again, left)
     if not left:
         content = {
@@ -143,7 +143,8 @@ async def _free_name(rules: Rules, name: Name, *beside: str) -> Name:
 
 
 def _ready(name: Name) -> Name:
-    return replace(name, state=State.READY, owner="", again=0)
+    """Where a payload is put away from: its ready name, or that of an error image whose token alone was brought back."""
+    return replace(name, state=State.ERROR if name.state is State.ERROR else State.READY, owner="", again=0)
 
 
 def _encodable(text: str) -> str:

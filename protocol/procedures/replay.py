@@ -1,19 +1,73 @@
-"""Asking for an item again: the after or error image goes back to ready (PROTOCOL section 8).
+"""Replays: an after or error image goes back to ready, by whoever asks for it, and is claimed again (PROTOCOL section 8).
 
-It does what a person does with `mv`, in the order in which a cut does no harm: payloads first, the token last. Until then a
-consumer sees a payload that was brought back, which is a replay that was asked for as well.
+Asking does what a person does with `mv`, in the order in which a cut does no harm: payloads first, the token last. Until
+then a consumer sees a payload that was brought back, which is a replay that was asked for as well.
+
+Claiming from an after token is the one claim whose name comes back: between the look and the rename another worker may have
+run that very replay and put it away again, and a listing may show the payload as it was before and the token as it is after.
+So the run is begun in the ledger *before* the rename, by compare-and-set against what was read before the look: whoever
+loses that has looked at something that is over.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 
-from protocol.errors import Anomaly
-from protocol.ledger import LedgerState
+from protocol.contents import Contents
+from protocol.errors import Anomaly, ClaimLost
+from protocol.ledger import Ended, Entry, LedgerState
 from protocol.names import REASON_SUFFIX, FileKind, ItemId, Name
-from protocol.operations import Now, Outcome, Publish, UnarchivedKeys, WriteLedger
+from protocol.operations import Now, Outcome, Publish, ReadLedger, Stat, UnarchivedKeys, WriteLedger
+from protocol.procedures.claim import claim, read_contents
+from protocol.procedures.consume import UNFIT, Begun, Worker, item_key, next_entry
 from protocol.procedures.look import find_item
 from protocol.procedures.rename import remove, rename
 from protocol.rules import Rules
 from protocol.states import State
+
+
+async def claim_replay(rules: Rules, token: Name, worker: Worker, dead: Collection[str]) -> tuple[Name, Begun] | Outcome:
+    """Claims an item whose payload was brought back, from its after or error token: its claim, and its run as it was begun.
+
+    `dead` are the owners that are known to be dead. GONE: it is not asked for (any more), or somebody else has it. BUSY: its
+    token is open. Raises what an operation raises; a run that was begun and not claimed is told to the next as cut.
+    """
+    if token.state is State.ERROR and await Stat(rules.layout.path(replace(token, suffix=REASON_SUFFIX))) is None:
+        return Outcome.GONE  # without its reason it is still being put away, and its payloads are on their way
+    try:
+        contents = await read_contents(rules, token)
+    except (ClaimLost, *UNFIT):
+        return Outcome.GONE
+    key = item_key(rules, token.item, contents)
+    read = await ReadLedger(key)
+    if read is not None and read.item == token.item and read.state is LedgerState.DONE:
+        archived = replace(read, state=LedgerState.ARCHIVED, at=(await Now()).utc)
+        if not await WriteLedger(key, read, archived):
+            return Outcome.GONE
+        read = archived
+    if read is not None and not await _may_begin(rules, token, worker, read, dead):
+        return Outcome.GONE
+    # Payloads are put away before the token is: with the token at its last name, one at its ready name was brought back.
+    if await Stat(rules.layout.path(token)) is None or not await _was_brought_back(rules, contents):
+        return Outcome.GONE
+    started = await next_entry(token.item, contents, worker, read)
+    if not await WriteLedger(key, read, started):
+        return Outcome.GONE
+    claimed = await claim(rules, token, worker.owner)
+    return claimed if isinstance(claimed, Outcome) else (claimed, Begun(read, started))
+
+
+async def _may_begin(rules: Rules, token: Name, worker: Worker, read: Entry, dead: Collection[str]) -> bool:
+    """Whether no live worker has begun this replay and is about to rename the token."""
+    if read.state is not LedgerState.STARTED or read.ended is not Ended.OPEN or read.owner == worker.owner:
+        return True
+    return read.owner in dead or await Stat(rules.layout.lease(read.owner)) is None
+
+
+async def _was_brought_back(rules: Rules, contents: Contents) -> bool:
+    for payload in contents.payloads:
+        if await Stat(rules.layout.path(payload.name)) is not None:
+            return True
+    return False
 
 
 async def replay(rules: Rules, item: ItemId) -> tuple[str, ...]:

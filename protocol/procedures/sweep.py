@@ -1,5 +1,6 @@
 """Carrying out what a sweep has planned (PROTOCOL section 11). Each action is idempotent, and safe beside live workers."""
 
+import contextlib
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -8,7 +9,7 @@ from protocol.hashes import parse_hash
 from protocol.layout import QUARANTINE_FOLDER
 from protocol.ledger import LedgerState
 from protocol.manifest import LARGEST, check_describes, parse_manifest
-from protocol.names import Name
+from protocol.names import FileKind, Name
 from protocol.operations import Claim, Fetch, MakeFolder, Now, Outcome, Publish, ReadSmall, UnarchivedKeys, WriteLedger
 from protocol.procedures.claim import claim
 from protocol.procedures.consume import Consumed, Worker, recover
@@ -145,15 +146,15 @@ async def archive_ledger(rules: Rules, snapshot: Snapshot) -> int:
 
 
 async def _payloads(rules: Rules, token: Name) -> list[Name]:
-    """The item's payloads by its token, or by what is there where the token cannot be read."""
-    names = payload_names([name for name in await find_item(rules, token.item) if not name.again])
+    """The item's payloads by its token, or by what is there where the token cannot be read; an error image as such."""
+    there = [name for name in await find_item(rules, token.item) if not name.again and not rules.is_token(name.kind)]
+    errors = [name for name in there if name.state is State.ERROR and name.kind is FileKind.PAYLOAD]
+    names = payload_names(there)
     if rules.signal is Signal.MANIFEST:
         data = await ReadSmall(rules.layout.path(token), LARGEST)
-        try:
-            return list(check_describes(parse_manifest(data or b""), token.item, rules.grammar).values())
-        except InvalidManifest:
-            return names
-    return [name for name in names if not rules.is_token(name.kind)]
+        with contextlib.suppress(InvalidManifest):
+            names = list(check_describes(parse_manifest(data or b""), token.item, rules.grammar).values())
+    return [*names, *errors]
 
 
 async def _finish_publish(rules: Rules, token: Name) -> tuple[bool, str]:

@@ -15,11 +15,12 @@ from protocol.lease import Lease, expired_by_server_clock, renewal_interval
 from protocol.manifest import Producer
 from protocol.names import FileKind, Name
 from protocol.operations import Operation, Outcome, ServerTime
-from protocol.procedures.claim import claim, claim_replay, prepare_owner
-from protocol.procedures.consume import Consumed, Result, Worker, consume, settle
+from protocol.procedures.claim import claim, prepare_owner
+from protocol.procedures.consume import Begun, Consumed, Result, Worker, consume, settle
 from protocol.procedures.hold_lease import give_up_lease, renew_lease, take_lease
 from protocol.procedures.look import ready_tokens, snapshot
 from protocol.procedures.publish import Draft, DraftFile, publish
+from protocol.procedures.replay import claim_replay
 from protocol.procedures.sweep import Unwanted, archive_ledger, carry_out, take_over
 from protocol.procedures.take_number import take_numbers
 from protocol.recovery import Ages, Facts, Replay, TakeOver, plan
@@ -197,9 +198,15 @@ async def _round(setting: Setting, owner: str, watch: Watch, unsettled: list[Con
 
 
 async def _consume(
-    setting: Setting, claimed: Name, worker: Worker, unsettled: list[Consumed], *, taken_over: bool = False
+    setting: Setting,
+    claimed: Name,
+    worker: Worker,
+    unsettled: list[Consumed],
+    *,
+    taken_over: bool = False,
+    begun: Begun | None = None,
 ) -> bool:
-    consumed = await consume(setting.rules, claimed, worker, taken_over=taken_over)
+    consumed = await consume(setting.rules, claimed, worker, taken_over=taken_over, begun=begun)
     setting.note(consumed.result.value, item=claimed.item)
     if consumed.result is Result.UNSETTLED:
         unsettled.append(consumed)
@@ -218,9 +225,11 @@ async def _heal(setting: Setting, worker: Worker, watch: Watch, unsettled: list[
                 if taken is not None and await _consume(setting, taken, worker, unsettled, taken_over=True):
                     return True
             case Replay(token):
-                again = await claim_replay(setting.rules, token, worker.owner)
-                if not isinstance(again, Outcome) and await _consume(setting, again, worker, unsettled):
-                    return True
+                again = await claim_replay(setting.rules, token, worker, facts.dead)
+                if not isinstance(again, Outcome):
+                    claimed, begun = again
+                    if await _consume(setting, claimed, worker, unsettled, begun=begun):
+                        return True
             case _:
                 await carry_out(setting.rules, action, worker)
     await archive_ledger(setting.rules, seen)
@@ -240,11 +249,11 @@ async def sweeper(setting: Setting, rounds: int, unwanted: Unwanted = Unwanted.R
                 for owner, listed in seen.leases.items()
                 if expired_by_server_clock(lease_modified=listed.modified or 0.0, just_written=now, ttl=TTL, resolution=0.0)
             }
-            without = {view.owner for view in seen.in_state(State.CLAIMED)} - set(seen.leases)
+            without = seen.claimants() - set(seen.leases)
             if without:
                 await Sleep(TTL)
                 again = await snapshot(setting.rules)
-                dead |= without & {view.owner for view in again.in_state(State.CLAIMED)} - set(again.leases)
+                dead |= without & again.claimants() - set(again.leases)
             for action in plan(seen, setting.rules, Facts(frozenset(dead), now), ages):
                 await carry_out(setting.rules, action, worker, unwanted)
             await archive_ledger(setting.rules, await snapshot(setting.rules))

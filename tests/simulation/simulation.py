@@ -211,17 +211,14 @@ class Simulation:
         names = bring_back(self.world.files, self.rules, self.chance)
         if names is None or names[1] in self.world.files:
             return
-        self._count("replay asked", names[0])
         token = self.world.name(names[0])
         assert token is not None
-        self.world.change(Publish(*names))
-        self.story_of(token.item).replays_asked += 1
-
-    def story_of(self, item: ItemId) -> Story:
-        for key, entry in self.ledger.items():
-            if entry.item == item:
-                return self.stories[key]
-        raise Violation(f"{item} is an after image, and the ledger has never heard of it")
+        # One that was acknowledged as a second delivery has no run of its own that could be repeated.
+        keys = [key for key, entry in self.ledger.items() if entry.item == token.item]
+        if keys:
+            self._count("replay asked", names[0])
+            self.world.change(Publish(*names))
+            self.stories[keys[0]].replays_asked += 1
 
     def _kill(self, name: str) -> None:
         self._count("killed", name)
