@@ -26,7 +26,7 @@ from transports import errors
 from transports.base import CHUNK, Capabilities, Entry, Fact, Guarantee, Kind, Sink, Source, Transport
 from transports.endpoint import Endpoint
 from transports.local.errors import error_for
-from transports.paths import checked, join, split, unsafe_because
+from transports.paths import checked, join, shown, split, unsafe_because
 from transports.patterns import matches
 
 _LONGEST_NAME = 255  # bytes; no file system tells, and what works here works elsewhere
@@ -415,10 +415,11 @@ def _kind(found: Any) -> Kind:
 
 def _entry(found: Any) -> Entry:
     name = found["name"].rstrip("/").rpartition("/")[2]
-    kind = Kind.OTHER if unsafe_because(name) else _kind(found)
-    shown = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    kind = _kind(found)
+    if unsafe_because(name):
+        name, kind = shown(name.encode("utf-8", "surrogateescape")), Kind.OTHER
     modified = next((found[key] for key in ("mtime", "LastModified", "last_modified", "updated") if key in found), None)
-    return Entry(shown, kind, found.get("size"), _seconds(modified))
+    return Entry(name, kind, found.get("size"), _seconds(modified))
 
 
 def _seconds(moment: object) -> float | None:

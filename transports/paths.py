@@ -24,6 +24,12 @@ def unsafe_because(name: str) -> str:
     return ""
 
 
+def shown(name: bytes) -> str:
+    """A name that may be unsafe, as text that can be printed: no terminal is upset by it, and nothing is sent to it."""
+    text = name.decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
 def checked(operation: str, path: str) -> str:
     """The path itself, where every segment of it is safe. The empty path is the root.
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transports.errors import UnsafePath
-from transports.paths import checked, join, split, unsafe_because
+from transports.paths import checked, join, shown, split, unsafe_because
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,21 @@ def test_one_unsafe_part_refuses_the_path(path: str) -> None:
         checked("delete", path)
     assert caught.value.operation == "delete"
     assert caught.value.path == path
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"x.csv", "x.csv"),
+        ("März".encode(), "März"),
+        (b"bad\xff\xfe", r"bad\xff\xfe"),
+        (b"a\nb", r"a\nb"),
+        (b"\x1b[31m", r"\x1b[31m"),
+        ("\u202e".encode(), r"\u202e"),
+    ],
+)
+def test_an_unsafe_name_is_shown_in_print(raw: bytes, text: str) -> None:
+    assert shown(raw) == text
 
 
 def test_the_empty_path_is_the_root() -> None:

@@ -16,7 +16,7 @@ from transports.local.folders import Folders, flush, named
 from transports.local.publish import HalfDone, Ways, publish_by, replace, tried
 from transports.local.volume import Volume, mount_of, volume_of
 from transports.local.watch import Watch
-from transports.paths import checked, split, unsafe_because
+from transports.paths import checked, shown, split, unsafe_because
 from transports.patterns import matches
 
 
@@ -208,10 +208,10 @@ def _rename_error(operation: str, src: str, dst: str, error: OSError, server: st
 def _listed(found: "os.DirEntry[str]", pattern: str) -> Entry | None:
     """What is shown of a directory entry; None for one that does not fit, or is gone already."""
     raw = os.fsencode(found.name)
-    try:
-        name, unsafe = raw.decode(), unsafe_because(raw.decode())
-    except UnicodeDecodeError:
-        name, unsafe = raw.decode("utf-8", "backslashreplace"), "it is not valid UTF-8"
+    name = raw.decode("utf-8", "surrogateescape")  # whatever the locale says
+    unsafe = bool(unsafe_because(name))
+    if unsafe:
+        name = shown(raw)
     if not matches(pattern, name):
         return None
     try:
