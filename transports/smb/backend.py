@@ -42,7 +42,7 @@ class SmbTransport(Transport):
         return names.named(operation, self._root, path)
 
     def _names(self, operation: str, src: str, dst: str) -> renames.Names:
-        return renames.Names(operation, (src, self._named(operation, src)), (dst, self._named(operation, dst)))
+        return renames.Names(operation, src, dst, self._named(operation, src), self._named(operation, dst))
 
     # --- files
 

@@ -141,7 +141,7 @@ def _hard_links(link: Link, root: str, system: replies.FileSystem) -> tuple[bool
     if system.hard_links:
         return True, f"the file system ({system.name}) says that it has hard links"
     first, second = ("\\".join(part for part in (root, scratch_name()) if part) for _ in range(2))
-    return renames.hard_links(link, first, second)
+    return renames.try_hard_link(link, first, second)
 
 
 def _capabilities(link: Link, system: replies.FileSystem, *, hard_links: bool, evidence: str) -> Capabilities:

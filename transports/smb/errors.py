@@ -3,6 +3,7 @@
 smbprotocol gives most of them no errno and none the class that Python would expect, so the number alone decides.
 """
 
+import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -115,7 +116,7 @@ _ADVICE: Mapping[int, str] = {
 def from_status(operation: str, path: str, status: int, meanings: Meanings = MEANING) -> TransportError:
     """The contract's error for a status. One that is not in the table is a ServerFailure."""
     error = meanings.get(status, errors.ServerFailure)
-    words = _ADVICE.get(status, (error.__doc__ or "").rstrip("."))
+    words = _ADVICE.get(status) or error(operation, path).summary
     return error(operation, path, f"{words} ({name_of(status)})")
 
 
@@ -128,4 +129,6 @@ def edge(operation: str, path: str = "", *, changes: bool = False, meanings: Mea
         raise from_status(operation, path, refused.status, meanings) from (refused.__cause__ or refused)
     except Lost as lost:
         kind = errors.OutcomeUnknown if changes and lost.sent else errors.Unreachable
-        raise kind(operation, path, f"{kind.__doc__} ({lost})") from (lost.__cause__ or lost)
+        raise kind(operation, path, f"{kind(operation, path).summary} ({lost})") from (lost.__cause__ or lost)
+    except (struct.error, UnicodeError) as error:
+        raise errors.ServerFailure(operation, path, f"the server's answer cannot be read: {error}") from error

@@ -4,7 +4,7 @@ from collections import deque
 
 from transports.base import CHUNK, Sink, Source
 from transports.errors import ChangedWhileReading, ServerFailure
-from transports.smb import messages, replies
+from transports.smb import messages, renames, replies
 from transports.smb.errors import Lost, Refused, edge
 from transports.smb.link import Link, Request
 
@@ -99,10 +99,9 @@ class SmbSink(Sink):
         with edge("abort", self._path, changes=True):
             handle, self._handle = self._handle, None
             if handle is not None:
-                self._link.leave(handle, messages.remove(handle))
+                self._link.leave(handle, messages.remove(handle), removes=True)
             else:
-                opening = messages.open_(self._wire, messages.DELETE, messages.SHARE_NONE, messages.FILE | messages.ITSELF)
-                self._link.visit(opening, messages.remove())
+                renames.delete(self._link, self._wire)
 
 
 class SmbSource(Source):

@@ -33,6 +33,7 @@ Request = Any  # smbprotocol ships no types: a message that was sent, and the pl
 
 CREDITS = 512  # asked for and kept up: 32 MiB may be under way. Servers grant from some hundred to 8192.
 CREDIT = 64 * 1024  # bytes that one credit pays for
+_FAREWELL = 5.0  # seconds that logging off may take; it is a courtesy
 _GONE = {Nt.USER_SESSION_DELETED, Nt.NETWORK_NAME_DELETED, Nt.NETWORK_SESSION_EXPIRED, Nt.CONNECTION_DISCONNECTED}
 
 
@@ -191,20 +192,20 @@ class Link:
     def call(self, message: Message, size: int = 0) -> bytes:
         return self.finish(self.start(message, size))
 
-    def visit(self, opening: Message, *work: Message) -> tuple[replies.Opened, list[bytes]]:
+    def visit(self, opening: Message, *work: Message, removes: bool = False) -> tuple[replies.Opened, list[bytes]]:
         """Opens, does `work` on the handle and closes it, in one round trip. Gives the bodies of the answers to `work`.
 
         The server goes on after a failure in `work`: of several changes the later must not depend on the earlier. The first
-        failure is raised, with `step` 0 for the opening.
+        failure is raised, with `step` 0 for the opening. A refused CLOSE is a failure only where it `removes` the file.
         """
         with self._in_use():
             answers, failure, closed = self._exchange([opening, *work, messages.close()])
-            if failure is None:
-                return replies.opened(answers[0]), answers[1:-1]
             if answers and not closed:
                 # The rules for a compound let a server refuse everything after a failure, our CLOSE as well.
                 self._forget(replies.opened(answers[0]).file_id)
-            raise failure
+            if failure is not None and (removes or failure.step <= len(work)):
+                raise failure
+            return replies.opened(answers[0]), answers[1 : 1 + len(work)]
 
     def enter(self, opening: Message, *work: Message) -> tuple[replies.Opened, list[bytes]]:
         """As `visit`, but the handle stays open, unless something fails."""
@@ -216,15 +217,14 @@ class Link:
                 self._forget(replies.opened(answers[0]).file_id)
             raise failure
 
-    def leave(self, file_id: bytes, *work: Message) -> list[bytes]:
-        """Does `work`, each message naming the handle, and closes it, in one round trip; the first failure is raised."""
+    def leave(self, file_id: bytes, *work: Message, removes: bool = False) -> None:
+        """Does `work`, each message naming the handle, and closes it, in one round trip. Raises as `visit`."""
         with self._in_use():
-            answers, failure, closed = self._exchange([*work, messages.close(file_id)])
-            if failure is None:
-                return answers
+            _, failure, closed = self._exchange([*work, messages.close(file_id)])
             if not closed:
                 self._forget(file_id)
-            raise failure
+            if failure is not None and (removes or failure.step < len(work)):
+                raise failure
 
     def abandon(self, file_id: bytes) -> None:
         """Closes a handle from a finaliser: now where that is safe, else before the next request. Raises nothing.
@@ -237,7 +237,7 @@ class Link:
         if self._busy or self._thread != threading.get_ident():
             self._abandoned.append(file_id)
             return
-        with suppress(Lost), self._in_use():
+        with self._in_use():
             self._forget(file_id)
 
     # --- within a call
@@ -256,11 +256,10 @@ class Link:
         failure: Refused | None = None
         last = False
         for step, request in enumerate(self._send(batch, len(batch))):
+            last = False
             try:
                 body = self.finish(request)
-                last = True
             except Refused as refused:
-                last = False
                 if failure is None:
                     refused.step = step
                     failure = refused
@@ -269,13 +268,14 @@ class Link:
                     raise
                 break  # what was refused is known all the same
             else:
+                last = True
                 if failure is None:
                     bodies.append(body)
         return bodies, failure, last
 
     def _forget(self, file_id: bytes) -> None:
-        """Closes a handle whose work has failed already."""
-        with suppress(Refused):
+        """Closes a handle whose work has failed, unless it is closed already or lost with the link. Raises nothing."""
+        with suppress(Refused, Lost):
             self.finish(self._send([messages.close(file_id)], 1)[0])
 
     def _send(self, batch: list[Message], charge: int) -> list[Request]:
@@ -294,6 +294,10 @@ class Link:
             # As in `finish`: a send also raises whatever ended the receiving thread.
             self._end(str(error))
             raise Lost(self._ended, sent=False) from error
+        except BaseException:
+            # Interrupted, perhaps in the middle of a frame: whatever came after it would be read as its rest.
+            self._end("the connection was interrupted while a request was sent")
+            raise
         return sent
 
     def _credits(self) -> int:
@@ -324,6 +328,7 @@ class Link:
         elif not self._ended:
             with self._in_use(), suppress(Exception):
                 # Whatever ended the receiving thread would be raised here, to nobody who could act on it.
+                self._connection.reply = min(self._connection.reply, _FAREWELL)
                 self._connection.session_table[self._session_id].disconnect(close=False)
             self._end("the connection is closed")
 

@@ -8,6 +8,7 @@ Every function raises `Refused` and `Lost`, and errors of the contract where mor
 """
 
 from contextlib import suppress
+from dataclasses import dataclass
 
 from transports.errors import AlreadyExists, Busy, OutcomeUnknown, TransportError, UnsafePath
 from transports.smb import messages
@@ -34,13 +35,15 @@ HIDDEN = (
 )
 
 
+@dataclass(frozen=True, slots=True)
 class Names:
     """An old and a new name, as the caller gave them and as they are sent."""
 
-    def __init__(self, operation: str, src: tuple[str, str], dst: tuple[str, str]) -> None:
-        self.operation = operation
-        self.src, self.src_wire = src
-        self.dst, self.dst_wire = dst
+    operation: str
+    src: str
+    dst: str
+    src_wire: str
+    dst_wire: str
 
 
 def _owning(wire: str, share: int) -> Message:
@@ -161,7 +164,7 @@ def _publish_by_link(link: Link, names: Names) -> None:
             raise error from refused
         raise
     try:
-        link.leave(opened.file_id, messages.remove(opened.file_id))
+        link.leave(opened.file_id, messages.remove(opened.file_id), removes=True)
     except (Refused, Lost) as error:
         raise OutcomeUnknown(
             names.operation, names.src, f"it is published as {names.dst!r}, and the old name could not be removed ({error})"
@@ -210,7 +213,10 @@ def _reserve(link: Link, names: Names) -> None:
 def _withdraw(link: Link, wire: str) -> None:
     """Removes a reservation, unless something else has the name by now."""
     opened, _ = link.enter(messages.open_(wire, messages.DELETE | messages.READ_ATTRIBUTES, messages.SHARE_NONE, messages.FILE))
-    link.leave(opened.file_id, *([] if opened.size else [messages.remove(opened.file_id)]))
+    if opened.size:
+        link.leave(opened.file_id)
+    else:
+        link.leave(opened.file_id, messages.remove(opened.file_id), removes=True)
 
 
 def new_name_error(link: Link, operation: str, path: str, wire: str, refused: Refused) -> TransportError:
@@ -225,16 +231,16 @@ def new_name_error(link: Link, operation: str, path: str, wire: str, refused: Re
 
 def delete(link: Link, wire: str) -> None:
     """One round trip. Nobody else may have the file open, so that the name is free when this returns."""
-    link.visit(_owning(wire, messages.SHARE_NONE), messages.remove())
+    link.visit(_owning(wire, messages.SHARE_NONE), messages.remove(), removes=True)
 
 
 def remove_dir(link: Link, wire: str) -> None:
     """One round trip. Nobody else may have the folder open, as above."""
     opening = messages.open_(wire, messages.DELETE, messages.SHARE_NONE, messages.FOLDER | messages.ITSELF)
-    link.visit(opening, messages.remove())
+    link.visit(opening, messages.remove(), removes=True)
 
 
-def hard_links(link: Link, first: str, second: str) -> tuple[bool, str]:
+def try_hard_link(link: Link, first: str, second: str) -> tuple[bool, str]:
     """Tries a hard link with two scratch names, which it removes. Gives what is known, and from where."""
     try:
         link.visit(messages.scratch(first), messages.link(second))
