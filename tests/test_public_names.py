@@ -17,8 +17,13 @@ PUBLIC = {
     },
 }
 
+CONSTANTS = {"CHUNK"}  # they do not say where they were made
+
 MEMBERS = {
-    gateway.drop.Drop: {"endpoint", "rules", "groups", "signing_key", "clock", "at", "producer", "consumer", "snapshot"},
+    gateway.drop.Drop: {
+        *("endpoint", "rules", "groups", "signing_key", "clock", "at"),
+        *("producer", "consumer", "heartbeat", "driver", "snapshot"),
+    },
     transports.base.Transport: {
         *("capabilities", "create", "open_read", "publish", "claim", "replace", "scan", "stat", "delete", "make_dir"),
         *("remove_dir", "same_volume", "server_time", "free_space", "wait_for_change", "close"),
@@ -34,12 +39,11 @@ MEMBERS = {
 
 
 def own_names(module: ModuleType) -> set[str]:
-    """What a module defines, less what it imports and what is private; constants are in capitals."""
+    """What a module defines, less what it imports and what is private."""
     return {
         name
         for name, value in vars(module).items()
-        if not name.startswith("_")
-        and (getattr(value, "__module__", None) == module.__name__ or (name.isupper() and not isinstance(value, type)))
+        if not name.startswith("_") and (getattr(value, "__module__", None) == module.__name__ or name in CONSTANTS)
     }
 
 

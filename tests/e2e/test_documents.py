@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from gateway.sections import DropSettings, EndpointSettings, RouteSettings
+from gateway.sections import DropSettings, EndpointSettings, LedgerSettings, RouteSettings
 from protocol.names import Grammar
 from protocol.states import State
 
@@ -16,7 +16,12 @@ OPERATIONS = (DOCS / "operations.md").read_text(encoding="utf-8")
 
 @pytest.mark.parametrize(
     ("heading", "model"),
-    [("`[endpoint.NAME]`", EndpointSettings), ("`[drop.NAME]`", DropSettings), ("`[[route]]`", RouteSettings)],
+    [
+        ("`[endpoint.NAME]`", EndpointSettings),
+        ("`[drop.NAME]`", DropSettings),
+        ("`[[route]]`", RouteSettings),
+        ("`[ledger]`", LedgerSettings),
+    ],
 )
 def test_every_key_of_the_configuration_is_explained(heading: str, model: type[BaseModel]) -> None:
     section = OPERATIONS.split(f"### {heading}\n", 1)[1].split("\n## ", 1)[0].split("\n### ", 1)[0]
