@@ -17,7 +17,7 @@ def _place(request: pytest.FixtureRequest, folder: Path) -> Place:
         return place_for(kind, folder)
     # Asked for here, so that the other kinds' tests do not wait for a server.
     server: Postgres = request.getfixturevalue("postgres")
-    return place_for(kind, folder, server.new_database())
+    return place_for(kind, folder, server.empty_database())
 
 
 @pytest.fixture(params=KINDS)
