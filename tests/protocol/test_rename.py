@@ -155,6 +155,17 @@ def test_a_lost_reply_and_a_file_that_was_moved_on_is_gone() -> None:
     assert run(there, rename(Claim, SRC, DST, patience=30), {1: Fault.LOST_AFTER}, before={2: consumer}) is Outcome.GONE
 
 
+def test_a_lost_request_of_which_the_server_makes_half_much_later_is_completed() -> None:
+    there = directory(SRC)
+
+    def late() -> None:
+        there.cut(Publish(SRC, DST))
+
+    # Lost, looked for (two stats), not made; then asked again, and by now the target is there.
+    assert run(there, rename(Publish, SRC, DST, patience=30), {1: Fault.LOST_BEFORE}, before={4: late}) is Outcome.DONE
+    assert there.ls() == [DST]
+
+
 def test_twins_are_never_renamed_onto_each_other_which_posix_calls_a_success() -> None:
     there = directory(SRC)
     there.held[SRC] = 0

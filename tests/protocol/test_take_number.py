@@ -176,6 +176,7 @@ def test_a_seed_is_never_used_beside_a_counter() -> None:
     assert counters(there) == [51]
     assert "S_orders_seed+o+1" in hidden
     assert "S_orders_seed+o+1" not in there.files
+    assert there.renames == [("S_orders_0000000050.next", "S_orders_0000000051.next")]
 
 
 # Trouble.
@@ -442,8 +443,9 @@ def test_a_crowd_gets_unique_ascending_numbers(rules: Rules, *, deaths: bool, lo
 
 @layouts
 def test_a_crowd_leaves_a_counter_an_origin_and_no_more_than_litter_of_the_dead(rules: Rules) -> None:
-    there, _ = crowd(rules, 1, deaths=False, losses=False)
-    assert helpers(there) == {CounterName, OriginName}
+    for seed in range(20):
+        there, _ = crowd(rules, seed, deaths=False, losses=False)
+        assert helpers(there) == {CounterName, OriginName}
     for seed in range(20):
         there, _ = crowd(rules, seed, deaths=True, losses=False)
         assert sum(isinstance(there.rules.layout.parse(path), OriginName) for path in there.files) <= 1
