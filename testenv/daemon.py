@@ -1,7 +1,7 @@
 """A container engine of our own: started where none answers, and stopped by the last test run that uses it.
 
-Whoever may use the engine holds a shared lock. On leaving, each tries to get the lock for itself alone; who succeeds is the last,
-and stops the engine if a test run has started it. So a run that was killed leaves that to the next.
+Whoever may use the engine holds a shared lock. On leaving, each tries to get the lock for itself alone; who succeeds is the
+last, and stops the engine if a test run has started it. So a run that was killed leaves that to the next.
 """
 
 import fcntl

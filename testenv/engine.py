@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from testenv import owner
 
@@ -59,7 +60,7 @@ def version() -> str | None:
     if shutil.which("docker") is None:
         return None
     try:
-        return docker("version", "--format", "{{.Server.Version}}", patience=10).strip()
+        return docker("version", "--format", "{{.Server.Version}}", patience=30).strip()
     except EngineFailed:
         return None
 
@@ -84,8 +85,9 @@ def remove(identities: Sequence[str]) -> None:
         docker("rm", "--force", "--volumes", *identities)
 
 
-def remove_stale() -> list[str]:
-    """Removes the containers of runs that are no more, and gives their ids."""
-    stale = [identity for identity, mark in containers() if owner.is_dead(mark)]
-    remove(stale)
-    return stale
+def remove_stale() -> None:
+    """Removes the containers of runs that are no more, as far as that can be done."""
+    for identity in [identity for identity, mark in containers() if owner.is_dead(mark)]:
+        # Another run may be removing the same one just now; and what does stay is found by the next.
+        with suppress(EngineFailed):
+            remove([identity])

@@ -94,6 +94,15 @@ class Keeper:
         return answer
 
     def _start(self, name: Name) -> Facts:
+        try:
+            return self._start_once(name)
+        except CannotStart:
+            # Its port was free when it was picked, and somebody else may have been faster.
+            if name in self._boxes:
+                self._boxes.pop(name).remove()
+            return self._start_once(name)
+
+    def _start_once(self, name: Name) -> Facts:
         if self._chosen is None:
             self._chosen = choice.kind_of_servers()
         kind, why = self._chosen
@@ -131,7 +140,10 @@ class Keeper:
             try:
                 box.remove()
             except (CannotStart, engine.EngineFailed, subprocess.SubprocessError) as error:
-                print(f"the {box.service.name} server was not removed: {error}", file=sys.stderr)  # noqa: T201  the log
+                sys.stderr.write(f"the {box.service.name} server was not removed: {error}\n")
+        if engine.version() is not None:
+            # A container that was made and did not start belongs to no box.
+            engine.remove([identity for identity, _ in engine.containers(owned_by=self.mark)])
         shutil.rmtree(self.run, ignore_errors=True)
 
 
@@ -165,7 +177,8 @@ def _keep() -> None:
             path = keeper.run / "control"
             listener.bind(str(path))
             listener.listen()
-            print(path, flush=True)  # noqa: T201  the parent waits for this line
+            sys.stdout.write(f"{path}\n")
+            sys.stdout.flush()
             ready.register(listener, selectors.EVENT_READ)
             ready.register(sys.stdin, selectors.EVENT_READ)
             while True:

@@ -14,7 +14,6 @@ import sys
 from testenv import daemon, engine, images, packages
 from testenv.choice import VARIABLE
 
-
 _NO_CONTAINERS = (
     packages.InstallFailed,
     daemon.DaemonFailed,
@@ -36,8 +35,8 @@ def _say(text: str) -> None:
 def prepare(*, stop_at_end: bool) -> None:
     """Everything that `DROPGATE_TEST_SERVERS` asks for is there on return. To be called within `daemon.in_use`.
 
-    `stop_at_end` is that of `daemon.ensure`. Where `auto` is asked for and containers cannot be had, that becomes `process`, and
-    the reason is told. Raises `CannotPrepare`.
+    `stop_at_end` is that of `daemon.ensure`. Where `auto` is asked for and containers cannot be had, that becomes `process`,
+    and the reason is told. Raises `CannotPrepare`.
     """
     lacking = packages.missing(packages.SERVERS) if packages.may_install() else []
     if lacking:

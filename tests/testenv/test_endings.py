@@ -60,18 +60,6 @@ def answers(port: int) -> bool:
         return connection.connect_ex(("127.0.0.1", port)) == 0
 
 
-def left_of(mark: str, folder: Path, ports: list[int]) -> list[str]:
-    """What a run has left."""
-    left = [f"port {port}" for port in ports if answers(port)]
-    if folder.exists():
-        left.append(str(folder))
-    if not owner.is_dead(mark):
-        left.append("its keeper")
-    if engine.version():
-        left += [identity for identity, _ in engine.containers(owned_by=mark)]
-    return left
-
-
 class InnerRun:
     """A test run of its own, in a session of its own as a terminal would give it."""
 
@@ -103,7 +91,14 @@ class InnerRun:
     def left(self) -> list[str]:
         """What there still is of its servers."""
         facts = self.facts
-        return left_of(facts["mark"], Path(facts["run"]), facts["ports"])
+        left = [f"port {port}" for port in facts["ports"] if answers(port)]
+        if Path(facts["run"]).exists():
+            left.append(facts["run"])
+        if not owner.is_dead(facts["mark"]):
+            left.append("its keeper")
+        if engine.version():
+            left += [identity for identity, _ in engine.containers(owned_by=facts["mark"])]
+        return left
 
     def send(self, number: signal.Signals) -> None:
         """Sends a signal to every process of the run, as Ctrl-C does."""
