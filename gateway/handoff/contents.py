@@ -1,8 +1,9 @@
 """Where the bytes of a payload come from: a local file, or a claimed payload in another drop. Each is read once."""
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gateway.errors import SourceChanged, SourceFailed
@@ -11,7 +12,9 @@ from gateway.handoff.driver import read_source
 from protocol.contents import Payload
 from protocol.errors import IntegrityError
 from protocol.hashes import new_hasher
-from transports.base import CHUNK
+from protocol.rules import Rules
+from protocol.states import State
+from transports.base import CHUNK, Source
 from transports.errors import ChangedWhileReading, ConnectionFailed, NotFound, TransportError
 
 # Is told how many more bytes have passed, perhaps none. It may raise KeyboardInterrupt, to have the item given back.
@@ -54,6 +57,7 @@ class DropPayload:
     """
 
     connection: Connection
+    rules: Rules
     payload: Payload
     hashed_elsewhere: bool = False
     progress: Progress = ignore_progress
@@ -62,7 +66,7 @@ class DropPayload:
         hasher = None if self.hashed_elsewhere else new_hasher(self.payload.algorithm)
         size = 0
         try:
-            with read_source(self.connection, self.payload.path) as source:
+            with self._open() as source:
                 for data in source:
                     if hasher is not None:
                         hasher.update(data)
@@ -78,6 +82,17 @@ class DropPayload:
                 self.connection.lost()
             raise SourceFailed(f"{self.payload.path} could not be read: {error}") from error
         check_payload(self.payload, size, self.payload.digest if hasher is None else hasher.hexdigest())
+
+    def _open(self) -> Source:
+        """The payload where it was found, or where somebody has put it since: its bytes are the same in each place."""
+        elsewhere = [replace(self.payload.name, state=state) for state in (State.READY, State.AFTER, State.ERROR)]
+        try:
+            return read_source(self.connection, self.payload.path)
+        except NotFound as missing:
+            for path in map(self.rules.layout.path, elsewhere):
+                with contextlib.suppress(NotFound):
+                    return read_source(self.connection, path)
+            raise missing
 
 
 def check_payload(payload: Payload, size: int, digest: str) -> None:

@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from gateway.errors import DeliveryFailed, HandlerFailed, SourceFailed
-from gateway.handoff.contents import check_payload
-from gateway.handoff.driver import Driver, read_source
+from gateway.handoff.contents import DropPayload
+from gateway.handoff.driver import Driver
 from protocol.contents import Contents, Payload
-from protocol.hashes import new_hasher
 from protocol.ledger import Entry
 from protocol.names import ItemId
 from protocol.operations import Handle, Handled, Receiver, Verdict
 from protocol.procedures.consume import UNFIT
 from protocol.rules import Rules
-from transports.errors import ChangedWhileReading, ConnectionFailed, TransportError
+from transports.errors import TransportError
 
 
 @dataclass(slots=True)
@@ -43,24 +42,8 @@ class Delivery:
 
         The receiver must not let anybody use what it got before this has returned.
         """
-        hasher = new_hasher(payload.algorithm)
-        size = 0
-        for data in self._read(payload):
-            hasher.update(data)
-            size += len(data)
+        for data in DropPayload(self.driver.connection, self.rules, payload).chunks():
             into.write(data)
-        check_payload(payload, size, hasher.hexdigest())
-
-    def _read(self, payload: Payload) -> Iterator[bytes]:
-        try:
-            with read_source(self.driver.connection, payload.path) as source:
-                yield from source
-        except ChangedWhileReading:
-            raise
-        except TransportError as error:
-            if isinstance(error, ConnectionFailed):
-                self.driver.connection.lost()
-            raise SourceFailed(f"{payload.path} could not be read: {error}") from error
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:
@@ -101,7 +84,7 @@ def handle(handler: Handler, driver: Driver, rules: Rules, operation: Handle) ->
     )
     try:
         handler(delivery)
-    except (*UNFIT, ChangedWhileReading) as error:
+    except UNFIT as error:
         return Handled(Verdict.UNFIT, error=str(error), kind=type(error).__name__), None
     except HandlerFailed as error:
         return Handled(Verdict.FAILED, error=str(error), kind=type(error).__name__), None

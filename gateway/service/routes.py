@@ -51,7 +51,7 @@ class Forward:
         files = tuple(
             DraftFile(
                 payload.name.suffix,
-                DropPayload(delivery.driver.connection, payload, self._compares(payload), self.progress),
+                DropPayload(delivery.driver.connection, delivery.rules, payload, self._compares(payload), self.progress),
                 payload.source_name,
                 records.get(delivery.rules.grammar.format(payload.name)),
                 f"{payload.algorithm}:{payload.digest}" if self._compares(payload) else None,

@@ -58,10 +58,16 @@ async def complete(rules: Rules, claimed: Name, payloads: Iterable[Name]) -> Put
 
 
 async def put_away(rules: Rules, done: Name, payloads: Iterable[Name]) -> PutAway:
-    """Payloads to after names, then the token. May be called by anyone, any number of times, also at once."""
+    """Payloads to after names, then the token. May be called by anyone, any number of times, also at once.
+
+    Before each payload the token is looked at: once that is an after image, a payload under its ready name is one that a
+    person has brought back, and a worker that comes late must not take it away again.
+    """
     left: list[str] = []
     again = 0
     for payload in payloads:
+        if await Stat(rules.layout.path(done)) is None:
+            return PutAway(rules.layout.path(replace(done, state=State.AFTER)))
         again = await _keep(rules, _ready(payload), State.AFTER, again, left)
     if left:
         # The token stays D_: that is how everybody sees that something is still to be done.

@@ -215,7 +215,11 @@ class Simulation:
         assert token is not None
         # One that was acknowledged as a second delivery has no run of its own that could be repeated.
         keys = [key for key, entry in self.ledger.items() if entry.item == token.item]
-        if keys:
+        # Nobody can take back a rename that was asked for and is not carried out yet: an operator who brings a payload
+        # back in that very moment sees it go again, and asks once more (docs/protocol.md).
+        asked = [a.operation for a in self.actors if not a.over] + self.world.late
+        late = any(isinstance(o, Publish) and o.src == names[1] for o in asked)
+        if keys and not late:
             self._count("replay asked", names[0])
             self.world.change(Publish(*names))
             self.stories[keys[0]].replays_asked += 1
