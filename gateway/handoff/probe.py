@@ -109,5 +109,14 @@ def check_groups(snapshot: Snapshot, groups: tuple[str, ...]) -> None:
     known = dict.fromkeys((*groups, *snapshot.groups()))
     for group in groups:
         for other in known:
-            if rivals(other, group):
-                raise UnfitDrop(f"groups {group!r} and {other!r} differ only by case, and SMB takes them for one; rename one")
+            if fault := rivalry(group, other):
+                raise UnfitDrop(fault)
+
+
+def rivalry(first: str, second: str) -> str:
+    """Why two groups cannot share a drop; "" where they can."""
+    if not rivals(first, second):
+        return ""
+    if first.lower() == second.lower():
+        return f"groups {first!r} and {second!r} differ only by case, and SMB takes them for one; rename one"
+    return f"groups {first!r} and {second!r} have names that differ only by case, such as of before files on SMB; rename one"
