@@ -13,7 +13,6 @@ ARGS ?=
 BIN := .venv/bin
 
 .PHONY: run test check setup lock clean
-.DEFAULT_GOAL := run
 
 setup: .venv/.ready
 	@:

@@ -10,7 +10,7 @@ resolve() {
         --group pyproject.toml:dev pyproject.toml --output-file "$1"
 }
 
-case $1 in
+case ${1:-} in
     write)
         resolve requirements.lock
         ;;

@@ -7,12 +7,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-# For the servers as plain processes, for sftp-server without SSH, and for the clients that tests compare with.
-SERVERS = ("openssh-server", "openssh-sftp-server", "openssh-client", "samba", "smbclient")
+# For servers as plain processes, for sftp-server without SSH, and for the clients that tests compare with.
+SERVERS = ("openssh-server", "openssh-sftp-server", "openssh-client", "samba", "smbclient", "postgresql")
 ENGINE = ("docker.io", "iptables")
 
 _POLICY = Path("/usr/sbin/policy-rc.d")
-_UNITS = ("ssh.service", "ssh.socket", "smbd.service", "nmbd.service", "samba-ad-dc.service", "docker.service", "docker.socket")
+_UNITS = (
+    "ssh.service",
+    "ssh.socket",
+    "smbd.service",
+    "nmbd.service",
+    "samba-ad-dc.service",
+    "docker.service",
+    "docker.socket",
+    "postgresql.service",
+)
 
 
 class InstallFailed(Exception):
