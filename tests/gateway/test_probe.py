@@ -139,6 +139,11 @@ class TestGroups:
         with pytest.raises(UnfitDrop, match="differ only by case"):
             drop_at(folder).consumer(("orders_", "Orders_"), Taken(), Taken().report)
 
+    def test_a_group_whose_names_are_the_before_files_of_another(self, folder: Path) -> None:
+        (folder / "A_b_orders_0000000001.manifest.json").touch()
+        with pytest.raises(UnfitDrop, match="'orders_' and 'b_orders_' have names that differ only by case"):
+            drop_at(folder, groups=("orders_",)).producer()
+
     def test_a_group_outside_the_grammar(self, folder: Path) -> None:
         with pytest.raises(InvalidName, match="group prefix 'B_orders_' does not fit"):
             drop_at(folder).consumer(("B_orders_",), Taken(), Taken().report)

@@ -273,7 +273,7 @@ WRONG: dict[str, tuple[str, list[str]]] = {
     ),
     "two groups that differ by case": (
         '[drop.a]\nurl = "x"\ngroups = ["orders_", "Orders_"]',
-        ["drop.a.groups: 'orders_' and 'Orders_' differ only by case, and SMB takes them for one; rename one"],
+        ["drop.a.groups: groups 'orders_' and 'Orders_' differ only by case, and SMB takes them for one; rename one"],
     ),
     "a group twice": ('[drop.a]\nurl = "x"\ngroups = ["orders_", "orders_"]', ["drop.a.groups: 'orders_' stands there twice"]),
     "a drop whose name is a path": (
