@@ -9,11 +9,12 @@ from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, Se
 from gateway.faults import Faults, refused, with_faults
 from gateway.handoff.heartbeat import DEFAULT_TTL, SHORTEST_TTL
 from gateway.handoff.ordering import OnError, OnGap, Ordering
+from gateway.handoff.probe import rivalry
 from gateway.signing import check_public_key
 from protocol.errors import InvalidName
 from protocol.hashes import ALGORITHMS, DEFAULT_ALGORITHM
 from protocol.layout import DEFAULT_FOLDERS, FolderLayout, Layout, PrefixLayout
-from protocol.names import DEFAULT_WIDTH, Grammar, rivals
+from protocol.names import DEFAULT_WIDTH, Grammar
 from protocol.recovery import Ages
 from protocol.rules import Rules, Signal, Verify
 from transports.paths import unsafe_because
@@ -225,8 +226,8 @@ def group_faults(groups: object, width: object) -> Faults:
             except InvalidName as error:
                 yield "groups", str(error)
         for other in known[:number]:
-            if rivals(group, other):
-                yield "groups", f"{other!r} and {group!r} differ only by case, and SMB takes them for one; rename one"
+            if fault := rivalry(other, group):
+                yield "groups", fault
             elif group == other:
                 yield "groups", f"{group!r} stands there twice"
 
