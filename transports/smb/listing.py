@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from transports.base import Entry, Kind
 from transports.errors import TransportError
+from transports.paths import shown
 from transports.patterns import matches
 from transports.smb import messages, names, replies
 from transports.smb.errors import Lost, Refused, edge
@@ -59,5 +60,5 @@ def _give_back(link: Link, file_id: bytes) -> None:
 
 def _entry(listed: replies.Listed) -> Entry:
     if names.refused_because(listed.name):
-        return Entry(names.shown(listed.name), Kind.OTHER, listed.size, listed.modified)
+        return Entry(shown(listed.name.encode("utf-8", "surrogatepass")), Kind.OTHER, listed.size, listed.modified)
     return Entry(listed.name, listed.kind, listed.size, listed.modified)

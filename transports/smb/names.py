@@ -51,8 +51,3 @@ def pattern_on_wire(pattern: str) -> str:
         safe = safe.replace("**", "*")
     # A trailing dot or space is cut off by some servers, and would then match something else.
     return safe if safe and safe[-1] not in ". " else f"{safe}*"
-
-
-def shown(name: str) -> str:
-    """A name that is not to be used, in a form that can be printed: lone surrogates become escapes."""
-    return name.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "backslashreplace")
