@@ -15,6 +15,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from gateway.handoff.circuit import Circuit
 from gateway.handoff.clock import Clock
 from gateway.handoff.connection import Connection, Patience
 from gateway.handoff.consumer import Consumer, Event, Handler
@@ -28,6 +29,7 @@ from protocol.procedures import look
 from protocol.rules import Rules
 from protocol.signature import sign
 from protocol.snapshot import Snapshot
+from transports.base import Transport
 from transports.connect import connect
 from transports.endpoint import Endpoint
 from transports.urls import parse_url
@@ -45,6 +47,7 @@ class Drop:
     groups: tuple[str, ...] = ()
     signing_key: Ed25519PrivateKey | None = None
     clock: Clock = field(default_factory=Clock)
+    circuit: Circuit | None = None  # shared by the drops of one endpoint
 
     @classmethod
     def at(cls, url: str, *, rules: Rules | None = None, groups: tuple[str, ...] = ()) -> "Drop":
@@ -108,7 +111,10 @@ class Drop:
             return driver.run(look.snapshot(self.rules))
 
     def _driver(self, patience: Patience | None = None) -> Driver:
-        return Driver(Connection(lambda: connect(self.endpoint), self.clock, patience), self.clock)
+        def open_transport() -> Transport:
+            return connect(self.endpoint) if self.circuit is None else self.circuit.connect(lambda: connect(self.endpoint))
+
+        return Driver(Connection(open_transport, self.clock, patience), self.clock)
 
     def _check(self, driver: Driver, owner: str, groups: tuple[str, ...]) -> None:
         try:

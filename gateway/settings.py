@@ -23,6 +23,8 @@ from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSett
 from gateway.drop import Drop
 from gateway.errors import ConfigurationError
 from gateway.faults import Faults, told, with_faults
+from gateway.handoff.circuit import Circuit
+from gateway.handoff.clock import Clock
 from gateway.overrides import from_environment, from_secrets
 from gateway.sections import LISTS, DropSettings, EndpointSettings, LedgerSettings, RouteSettings, group_faults
 from gateway.signing import load_signing_key
@@ -46,6 +48,7 @@ class Settings(BaseSettings):
     route: list[RouteSettings] = []
     ledger: LedgerSettings = LedgerSettings()
     _folder: Path = PrivateAttr(default_factory=Path.cwd)
+    _circuits: dict[tuple[str, str, int | None], Circuit] = PrivateAttr(default_factory=dict)
 
     @classmethod
     def settings_customise_sources(
@@ -73,7 +76,12 @@ class Settings(BaseSettings):
         """A drop of this configuration by its name. Raises ConfigurationError for a file that cannot be used."""
         settings = self.drop[name]
         key = None if settings.signing_key_file is None else load_signing_key(self._path(settings.signing_key_file))
-        return Drop(self._endpoint(settings), settings.rules(), tuple(settings.groups), key)
+        endpoint, clock = self._endpoint(settings), Clock()
+        # Who is away is away for all drops of one host.
+        circuit = self._circuits.setdefault(
+            (endpoint.location.scheme, endpoint.location.host, endpoint.location.port), Circuit(clock)
+        )
+        return Drop(endpoint, settings.rules(), tuple(settings.groups), key, clock, circuit)
 
     def _endpoint(self, drop: DropSettings) -> Endpoint:
         location = self._place(drop)

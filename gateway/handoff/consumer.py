@@ -3,7 +3,7 @@
 import platform
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Self
 
@@ -30,6 +30,7 @@ from protocol.states import State
 from transports.errors import TransportError
 
 _AGES_EVERY = 10  # sweeps: how often ages are looked at, which costs a scratch file each time
+_QUICK_PATIENCE = 0.5  # seconds: a scanner is mostly done by then
 _UNDER_WAY = (State.READY, State.CLAIMED)
 
 
@@ -77,6 +78,7 @@ class Consumer:
     _tried: set[ItemId] = field(default_factory=set)
     _not_before: dict[ItemId, float] = field(default_factory=dict)
     _unsettled: list[Consumed] = field(default_factory=list)
+    _held: list[Name] = field(default_factory=list)
     _strict: dict[str, StrictOrder] = field(default_factory=dict)
     _watch: Watch | None = None
     _next_sweep: float = 0.0
@@ -91,8 +93,7 @@ class Consumer:
         the next item would meet the same; the claim was given back before.
         """
         self._begin()
-        for unsettled in [self._unsettled.pop() for _ in range(len(self._unsettled))]:
-            self._tell(self.driver.run(settle(self.rules, unsettled)))
+        self._settle_held()
         dealt = self._heal(stop) if self.driver.clock.monotonic() >= self._next_sweep else 0
         for group in self.groups:
             for token in self._candidates(group):
@@ -104,10 +105,26 @@ class Consumer:
                     break  # the next may only come after this one
         return dealt
 
+    def holds(self) -> bool:
+        """Whether items of ours wait for somebody to close a file."""
+        return bool(self._unsettled or self._held)
+
+    def wait(self, timeout: float) -> bool:
+        """Returns after `timeout` seconds, or True as soon as the drop may have changed. A hint that may be missed.
+
+        False at once where the server cannot tell: the caller then waits by himself.
+        """
+        transport = self.driver.connection.use()
+        if not transport.capabilities.notification:
+            return False
+        begun = self.driver.clock.monotonic()
+        transport.wait_for_change(self.rules.layout.folder_of(State.READY), timeout)
+        return self.driver.clock.monotonic() - begun < timeout
+
     def close(self) -> None:
         """Gives the lease up and ends the connection. A lease that cannot be given up expires."""
         try:
-            if self.heartbeat is not None and self._begun and not self._unsettled:
+            if self.heartbeat is not None and self._begun and not self.holds():
                 self.heartbeat.give_up(self.driver, self.owner)
         except TransportError as error:
             self.notice(f"the lease of {self.owner} could not be removed, and will expire: {error}")
@@ -119,6 +136,11 @@ class Consumer:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    @property
+    def _quick(self) -> Rules:
+        """The rules with little patience: what is held open is tried again at the next round, and others go on meanwhile."""
+        return replace(self.rules, busy_patience=min(self.rules.busy_patience, _QUICK_PATIENCE))
 
     # Who we are.
 
@@ -141,8 +163,19 @@ class Consumer:
         self.heartbeat.forget(self.owner)
         self.notice(f"the lease of {self.owner} was lost: it could not be renewed for {self.heartbeat.ttl:g} s")
         self._unsettled.clear()
+        self._held.clear()
         self._begun = False
         self.owner = new_owner(self.driver.clock)
+
+    def _settle_held(self) -> None:
+        """Items of ours whose tokens somebody had open: retried apart, so that one of them does not hold up the rest."""
+        for unsettled in [self._unsettled.pop() for _ in range(len(self._unsettled))]:
+            self._tell(self.driver.run(settle(self._quick, unsettled)))
+        for claimed in [self._held.pop() for _ in range(len(self._held))]:
+            if self._not_before.get(claimed.item, 0) > self.driver.clock.monotonic():
+                self._held.append(claimed)
+            else:
+                self._process(claimed, taken_over=True)
 
     # What there is to take.
 
@@ -187,7 +220,7 @@ class Consumer:
         if isinstance(claimed, Outcome):
             return 0  # gone: another worker won. Busy: somebody has it open; it is still there next time
         if self.ordering is Ordering.STRICT and self._overtaken(claimed):
-            self.driver.run(release(self.rules, claimed))
+            self.driver.run(release(self._quick, claimed))
             return 0
         self._process(claimed)
         return 1
@@ -201,7 +234,7 @@ class Consumer:
         if self.once:
             self._tried.add(claimed.item)
         self._trouble = None
-        consumed = self.driver.run(consume(self.rules, claimed, self._worker(), taken_over=taken_over, begun=begun))
+        consumed = self.driver.run(consume(self._quick, claimed, self._worker(), taken_over=taken_over, begun=begun))
         self._tell(consumed)
         if self._trouble is not None:
             raise self._trouble
@@ -217,7 +250,9 @@ class Consumer:
         item = consumed.claimed.item
         if consumed.result is Result.UNSETTLED:
             self._unsettled.append(consumed)
-        if consumed.result in (Result.RETURNED, Result.WAITING):
+        if consumed.result is Result.HELD:
+            self._held.append(consumed.claimed)
+        if consumed.result in (Result.RETURNED, Result.WAITING, Result.HELD):
             clock = self.driver.clock
             self._not_before[item] = clock.monotonic() + self.backoff.delay(max(consumed.attempt, 1), clock)
         else:
@@ -267,7 +302,7 @@ class Consumer:
                 case Tell(about, text):
                     self._notice(f"{about}: {text}")
                 case _:
-                    swept: Swept = self.driver.run(carry_out(self.rules, action, self._worker()))
+                    swept: Swept = self.driver.run(carry_out(self._quick, action, self._worker()))
                     if not swept.done:
                         self._notice(swept.text)
         self.driver.run(archive_ledger(self.rules, seen))

@@ -33,9 +33,10 @@ def split_command(text: str) -> tuple[str, ...]:
 class ToCommand:
     """Runs a command for each item. `{}` becomes the path of the file; as a word of its own, the paths of all of them.
 
-    The command gets DROPGATE_ITEM, _GROUP, _SEQUENCE, _KEY, _ATTEMPT, _FILE (the first), _FILES (all, one a line),
-    _SOURCE_NAME, and _META_<KEY> for each text or number of the manifest's meta. Exit status 0 means processed. Its standard
-    output goes to ours' standard error, since standard output is kept for results.
+    The command gets DROPGATE_ITEM, _GROUP, _SEQUENCE, _KEY, _ATTEMPT, _REDELIVERED ("1" if an earlier run was cut short, so
+    that its effect may be there), _REPLAY ("1" if a person has asked for the item again), _FILE (the first), _FILES (all,
+    one a line), _SOURCE_NAME, and _META_<KEY> for each text or number of the manifest's meta. Exit status 0 means processed.
+    Its standard output goes to ours' standard error, since standard output is kept for results.
     """
 
     words: tuple[str, ...]
@@ -120,6 +121,8 @@ def _facts(delivery: Delivery, paths: list[Path]) -> dict[str, str]:
         "SEQUENCE": digits,
         "KEY": delivery.key,
         "ATTEMPT": str(delivery.attempt),
+        "REDELIVERED": "1" if delivery.redelivered else "",
+        "REPLAY": "1" if delivery.replay else "",
         "FILE": str(paths[0]),
         "FILES": "\n".join(map(str, paths)),
         "SOURCE_NAME": delivery.contents.payloads[0].source_name or "",

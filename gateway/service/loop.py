@@ -1,5 +1,6 @@
 """Keeping consumers going: polling, waiting, coming back after an endpoint was away, stopping between two items."""
 
+import contextlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,13 +9,18 @@ from gateway.errors import DeliveryFailed
 from gateway.handoff.clock import Backoff, Clock
 from gateway.handoff.consumer import Consumer
 from gateway.handoff.contents import Progress
+from gateway.handoff.ledger.errors import LedgerUnavailable
 from protocol.errors import OutcomeUnresolved
-from transports.errors import OutcomeUnknown, Unreachable
+from transports.errors import OutcomeUnknown, TransportError, Unreachable
+
+_LONGEST_NAP = 0.5  # seconds: how late a stop may be noticed while nothing happens
+_QUICKER = 8  # after something came, the first looks are so much closer together than `poll`
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """How a consumer is kept going. `trouble` is told of an endpoint that is away; `poll` is in seconds."""
+    """How a consumer is kept going. `trouble` is told of an endpoint that is away; `poll` is the longest time between two looks
+    at an idle drop, in seconds; after something has come they are closer together."""
 
     stop: threading.Event
     clock: Clock
@@ -27,24 +33,41 @@ class Loop:
 
         Raises whatever needs a person: a refused login, a drop that is no longer fit, a file system that denies.
         """
-        failures = 0
+        failures = idle = 0
         while not self.stop.is_set():
             try:
                 dealt = consumer.sweep_once(self.stop)
-            except (Unreachable, OutcomeUnknown, OutcomeUnresolved, DeliveryFailed) as error:
+            except (Unreachable, OutcomeUnknown, OutcomeUnresolved, DeliveryFailed, LedgerUnavailable) as error:
                 failures += 1
                 self.trouble(error)
                 consumer.driver.connection.lost()
                 self.stop.wait(self.backoff.delay(failures, self.clock))
                 continue
             failures = 0
-            if not dealt:
-                self.stop.wait(self.poll)
+            idle = 0 if dealt else idle + 1
+            if idle:
+                self._wait(consumer, min(self.poll, self.poll / _QUICKER * 2.0 ** min(idle - 1, 10)))
+
+    def _wait(self, consumer: Consumer, seconds: float) -> None:
+        """Until the next look, or until the drop may have changed. A stop is noticed soon in either case."""
+        end = self.clock.monotonic() + seconds
+        while not self.stop.is_set() and (left := end - self.clock.monotonic()) > 0:
+            nap_end = self.clock.monotonic() + min(left, _LONGEST_NAP)
+            # The next look meets the same trouble, and tells of it.
+            with contextlib.suppress(TransportError):
+                if consumer.wait(min(left, _LONGEST_NAP)):
+                    return
+            self.stop.wait(max(0.0, nap_end - self.clock.monotonic()))
 
     def run_once(self, consumer: Consumer) -> None:
         """Takes what is there until nothing is left, each item at most once, or until `stop` is set."""
         while not self.stop.is_set() and consumer.sweep_once(self.stop):
             pass
+        # What is done but for an open file is not left behind without need.
+        end = self.clock.monotonic() + consumer.rules.busy_patience
+        while consumer.holds() and not self.stop.is_set() and self.clock.monotonic() < end:
+            self.stop.wait(_LONGEST_NAP)
+            consumer.sweep_once(self.stop)
 
 
 def run_all(jobs: list[Callable[[], None]], stop: threading.Event, interrupted: threading.Event) -> list[BaseException]:

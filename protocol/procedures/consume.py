@@ -51,7 +51,8 @@ class Result(Enum):
     RETURNED = "returned"  # back to ready, to be tried again
     WAITING = "waiting"  # back to ready: the same key is being processed under another number
     LOST = "lost"  # the claim was taken away meanwhile
-    UNSETTLED = "unsettled"  # processed, and still under its claim name: a file of it is held open
+    UNSETTLED = "unsettled"  # processed, and still under its claim name: its token is held open
+    HELD = "held"  # not processed, and still under its claim name: its token is held open
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +97,11 @@ class Begun:
 async def consume(
     rules: Rules, claimed: Name, worker: Worker, *, taken_over: bool = False, begun: Begun | None = None
 ) -> Consumed:
-    """Carries a claimed item to whatever end it comes to; every way out gives the claim up, but for LOST and UNSETTLED.
+    """Carries a claimed item to whatever end it comes to; every way out gives the claim up, but for LOST, UNSETTLED and HELD.
 
-    `taken_over` says that the claim was another worker's: an outcome that he recorded is carried out, not begun anew.
-    Raises what an operation raises, after giving the claim back; a note says where that failed too.
+    `taken_over` says that the claim was another worker's, or ours in an earlier call that ended HELD: an outcome that was
+    recorded then is carried out, not begun anew. `begun` is a run that stands in the ledger already. Raises what an
+    operation raises, after giving the claim back; a note says where that failed too.
     """
     contents: Contents | None = None
     try:
@@ -107,6 +109,8 @@ async def consume(
         return await _with_ledger(rules, claimed, contents, worker, begun, taken_over=taken_over)
     except ClaimLost as error:
         return Consumed(Result.LOST, claimed, contents=contents, error=str(error))
+    except StillBusy as error:
+        return Consumed(Result.HELD, claimed, contents=contents, error=str(error))
     except UNFIT as error:
         return await _fail(rules, claimed, contents, worker, 1, Handled(Verdict.UNFIT, error=str(error), kind=_kind(error)))
     except GeneratorExit:
@@ -295,6 +299,8 @@ async def _fail(
         away = await fail(rules, claimed, payloads, reason)
     except ClaimLost as lost:
         return Consumed(Result.LOST, claimed, attempts, contents, error=str(lost))
+    except StillBusy as error:
+        return Consumed(Result.HELD, claimed, attempts, contents, error=str(error))
     return Consumed(Result.FAILED, claimed, attempts, contents, error=handled.error, left=away.left)
 
 
