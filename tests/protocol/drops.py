@@ -7,10 +7,11 @@ from protocol.hashes import parse_hash
 from protocol.layout import FolderLayout, PrefixLayout
 from protocol.manifest import Producer, check_describes, parse_manifest
 from protocol.names import ItemId, Name
-from protocol.procedures.publish import Draft, DraftFile
+from protocol.procedures.publish import Draft, DraftFile, Published, publish
 from protocol.rules import Rules, Signal
 from protocol.states import State
 from tests.protocol.directory import Directory, Words
+from tests.protocol.process import Process
 
 KINDS = {
     f"{layout_name}-{signal.value}": Rules(layout=layout, signal=signal, busy_patience=3.0)
@@ -79,3 +80,7 @@ def _described(directory: Directory, token: Name) -> dict[str, str]:
 
 def contents(item: Draft) -> dict[str, bytes]:
     return {file.suffix: b"".join(file.content.chunks()) for file in item.files}
+
+
+def send(rules: Rules, *, given: bool = False, item: Draft | None = None) -> Process[Published]:
+    return Process(Directory(rules), publish(rules, item or draft(rules), ITEM.number, given=given))

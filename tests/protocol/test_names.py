@@ -10,20 +10,14 @@ from hypothesis import strategies as st
 from protocol.errors import InvalidName, SequenceExhausted
 from protocol.names import (
     LONGEST_NAME,
-    CounterName,
     FileKind,
     Grammar,
     ItemId,
-    LeaseName,
     Name,
-    OriginName,
-    ScratchName,
     SeedName,
-    behind_mark,
     check_owner,
     check_suffix,
     kind_of,
-    rivals,
 )
 from protocol.states import State
 from tests.protocol.strategies import (
@@ -251,61 +245,6 @@ def test_a_prefix_that_holds_digits_where_no_suffix_could_begin_is_taken() -> No
     assert G.parse("x0000000001.b_0000000002.csv") == Name(ItemId("x0000000001.b_", 2), "csv")
 
 
-@given(
-    grammars.flatmap(lambda g: st.tuples(st.just(g), prefixes(g), owners, st.integers(0, g.largest))),
-    st.from_regex(r"\A[0-9a-z]{1,10}\Z"),
-)
-def test_helpers_are_read_back_and_never_meet_each_other_or_an_item(drawn: tuple[Grammar, str, str, int], attempt: str) -> None:
-    grammar, prefix, owner, number = drawn
-    helpers = {
-        CounterName(prefix, number): grammar.format_counter(CounterName(prefix, number)),
-        OriginName(prefix): grammar.format_origin(OriginName(prefix)),
-        SeedName(prefix, owner, attempt): grammar.format_seed(SeedName(prefix, owner, attempt)),
-        LeaseName(owner): grammar.format_lease(LeaseName(owner)),
-    }
-    assert len({text.lower() for text in helpers.values()}) == len(helpers)
-    for helper, text in helpers.items():
-        assert grammar.parse_helper(text) == helper
-        assert grammar.parse(text) == helper  # so it is no item's
-
-
-@given(grammars.flatmap(lambda g: st.tuples(st.just(g), prefixes(g), prefixes(g), st.integers(0, g.largest))))
-def test_two_groups_never_share_a_helper(drawn: tuple[Grammar, str, str, int]) -> None:
-    grammar, one, other, number = drawn
-    if one != other:
-        mine = {grammar.format_counter(CounterName(one, number)), grammar.format_origin(OriginName(one))}
-        mine.add(grammar.format_seed(SeedName(one, "o", "1")))
-        others = {grammar.format_counter(CounterName(other, number)), grammar.format_origin(OriginName(other))}
-        others.add(grammar.format_seed(SeedName(other, "o", "1")))
-        assert not mine & others
-
-
-@pytest.mark.parametrize(
-    ("text", "helper"),
-    [
-        ("L_host-1-ab.lease.json", LeaseName("host-1-ab")),
-        ("S_orders_0000000043.next", CounterName("orders_", 43)),
-        ("S_0000000043.next", CounterName("", 43)),
-        ("S_orders_origin", OriginName("orders_")),
-        ("S_origin", OriginName("")),
-        ("S_originorigin", OriginName("origin")),
-        ("S_orders_seed+host-1-ab+2k9", SeedName("orders_", "host-1-ab", "2k9")),
-        ("S_seed+o+1", SeedName("", "o", "1")),
-        ("S_seedseed+o+1", SeedName("seed", "o", "1")),
-        ("T_1f.probe", ScratchName("T_1f.probe")),
-        ("T_orders_seed+o+1", ScratchName("T_orders_seed+o+1")),
-    ],
-)
-def test_the_helpers_read_as_they_should(text: str, helper: object) -> None:
-    assert G.parse(text) == helper
-
-
-@pytest.mark.parametrize("attempt", ["", "A", "1-2", "x" * 11, "\u0663"])
-def test_a_seed_that_could_not_be_read_back_is_not_written(attempt: str) -> None:
-    with pytest.raises(InvalidName):
-        G.format_seed(SeedName("orders_", "o", attempt))
-
-
 @given(st.lists(st.integers(0, G.largest), max_size=20))
 def test_order_is_by_value_and_ls_shows_the_same(numbers: list[int]) -> None:
     items = [ItemId("orders_", number) for number in numbers]
@@ -406,44 +345,6 @@ def test_a_prefix_that_fits_keeps_every_name_of_its_items_within_the_limit(gramm
     seed = grammar.format_seed(SeedName(prefix, "o" * 32, "z" * 10))
     assert len(f"T_{seed[2:]}") <= LONGEST_NAME
     assert grammar.parse_helper(f"T_{seed[2:]}") is not None
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "meet"),
-    [
-        ("orders_", "orders_", False),
-        ("orders_", "Orders_", True),
-        ("orders_", "order_", False),
-        ("orders_", "b_orders_", True),  # B_orders_… is a before image of the one, b_orders_… ready of the other
-        ("c_host-1_Orders_", "orders_", True),
-        ("a_x_", "b_x_", False),
-        ("", "b_", True),
-        ("s_orders_", "orders_", True),
-    ],
-)
-def test_groups_that_a_server_which_folds_case_would_mix_up_are_known(first: str, second: str, *, meet: bool) -> None:
-    assert rivals(first, second) is meet
-    assert rivals(second, first) is meet
-
-
-@given(prefixes(G), prefixes(G), suffixes, owners)
-def test_groups_that_are_no_rivals_share_no_name_where_case_is_folded(one: str, other: str, suffix: str, owner: str) -> None:
-    if one == other or rivals(one, other):
-        return
-
-    def texts(prefix: str) -> set[str]:
-        item = ItemId(prefix, 1)
-        states = [Name(item, suffix, s, owner if s is State.CLAIMED else "") for s in State]
-        helpers = (G.format_counter(CounterName(prefix, 1)), G.format_origin(OriginName(prefix)))
-        return {G.format(name).lower() for name in states} | {text.lower() for text in helpers}
-
-    assert not texts(one) & texts(other)
-
-
-def test_a_mark_in_lower_case_hides_a_prefix() -> None:
-    assert behind_mark("B_orders_".lower()) == "orders_"
-    assert behind_mark("c_host-1_orders_") == "orders_"
-    assert behind_mark("orders_") is None
 
 
 def test_names_are_made_of_what_every_file_system_takes() -> None:
