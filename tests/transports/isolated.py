@@ -16,14 +16,32 @@ _MS_BIND = 4096
 _MS_REC = 16384
 _MS_PRIVATE = 1 << 18
 
-NOBODY = 65534
+_NOBODY = 65534
 
 
 def run_isolated(check: Callable[..., None], *arguments: object) -> None:
     """Calls a function of a module in a fresh process with mounts of its own. What it raises is raised here."""
+    _run(_enter, check, *arguments)
+
+
+def run_as_nobody(check: Callable[..., None], *arguments: object) -> None:
+    """Calls a function of a module in a fresh process of another user. Only root can."""
+    _run(_change_user, check, *arguments)
+
+
+def _run(prepare: Callable[[], None], check: Callable[..., None], *arguments: object) -> None:
     context = multiprocessing.get_context("forkserver")
-    with ProcessPoolExecutor(1, context, _enter) as executor:
-        executor.submit(check, *arguments).result(timeout=60)
+    with ProcessPoolExecutor(1, context) as executor:
+        executor.submit(_prepared, prepare, check, *arguments).result(timeout=60)
+
+
+def _prepared(prepare: Callable[[], None], check: Callable[..., None], *arguments: object) -> None:
+    prepare()
+    check(*arguments)
+
+
+def _change_user() -> None:
+    os.setuid(_NOBODY)
 
 
 def _enter() -> None:

@@ -2,12 +2,15 @@
 
 import errno
 import os
+import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
-from tests.transports.isolated import NOBODY, make_read_only, mount_bind, mount_tmpfs, run_isolated, unmount
+from tests.transports.isolated import make_read_only, mount_bind, mount_tmpfs, run_as_nobody, run_isolated, unmount
 from transports.base import Guarantee, Transport
 from transports.contract.place import content, fill, names
 from transports.errors import Busy, CrossVolume, Denied, NoSpace, Unreachable
@@ -155,20 +158,19 @@ def test_a_disk_mounted_over_the_drop_is_noticed(tmp_path: Path) -> None:
     run_isolated(remounted, tmp_path)
 
 
-ELSEWHERE = Path("/mnt")  # reachable by every user, and private to the process that mounts something there
+@pytest.fixture
+def reachable() -> Iterator[Path]:
+    """A folder on the way to which every user may go; `tmp_path` is closed to others."""
+    folder = Path(tempfile.mkdtemp(prefix="dropgate-test-"))
+    folder.chmod(0o777)
+    yield folder
+    for path in (folder, folder / "closed"):
+        if path.exists():
+            path.chmod(0o700)
+    shutil.rmtree(folder)
 
 
-def not_permitted(as_root: bool, folder: Path) -> None:
-    if as_root:
-        folder = ELSEWHERE
-        mount_tmpfs(folder, "size=512k")
-    (folder / "x").write_bytes(b"data")
-    (folder / "closed").mkdir(mode=0)
-    (folder / "secret").write_bytes(b"not yours")
-    (folder / "secret").chmod(0)
-    folder.chmod(0o555)
-    if as_root:
-        os.setuid(NOBODY)
+def not_permitted(folder: Path) -> None:
     with LocalTransport(str(folder)) as transport:
         assert content(transport, "x") == b"data"
         assert transport.capabilities.create.guarantee is Guarantee.NONE
@@ -185,15 +187,16 @@ def not_permitted(as_root: bool, folder: Path) -> None:
         assert names(transport) == ["closed", "secret", "x"]
 
 
-def test_what_is_not_permitted_is_denied(tmp_path: Path) -> None:
-    folder = tmp_path / "drop"
-    folder.mkdir()
+def test_what_is_not_permitted_is_denied(reachable: Path) -> None:
+    (reachable / "x").write_bytes(b"data")
+    (reachable / "closed").mkdir(mode=0)
+    (reachable / "secret").write_bytes(b"not yours")
+    (reachable / "secret").chmod(0)
+    reachable.chmod(0o555)
     if os.getuid() == 0:
-        run_isolated(not_permitted, True, folder)
-    else:  # not in a user namespace, where this account would be root
-        not_permitted(False, folder)
-        folder.chmod(0o755)
-        (folder / "closed").chmod(0o755)
+        run_as_nobody(not_permitted, reachable)
+    else:
+        not_permitted(reachable)
 
 
 def no_such_call(*_: object) -> None:
@@ -206,26 +209,21 @@ def protected_hard_link(*_: object, **__: object) -> None:
     raise OSError(errno.EPERM, "Operation not permitted")
 
 
-def link_of_a_stranger(as_root: bool, folder: Path) -> None:
+def link_of_a_stranger(folder: Path, pretended: bool) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        if as_root:
-            folder = ELSEWHERE
-            mount_tmpfs(folder, "size=512k,mode=777")
-        (folder / "B_x").write_bytes(b"of another")
-        if as_root:
-            os.setuid(NOBODY)
         patch.setattr(publish, "rename_noreplace", no_such_call)
         transport = LocalTransport(str(folder))
-        if not as_root:
+        if pretended:
             patch.setattr(os, "link", protected_hard_link)
         with pytest.raises(Denied):
             transport.publish("B_x", "x")
-        assert names(transport) == ["B_x"], "what may not be linked is not renamed in a weaker way"
+    assert names(transport) == ["B_x"], "what may not be linked is not renamed in a weaker way"
 
 
-def test_a_protected_hard_link_is_denied(tmp_path: Path) -> None:
+def test_a_protected_hard_link_is_denied(reachable: Path) -> None:
+    (reachable / "B_x").write_bytes(b"of another")
     if os.getuid() == 0:
         assert Path("/proc/sys/fs/protected_hardlinks").read_text().strip() == "1"
-        run_isolated(link_of_a_stranger, True, tmp_path)
-    else:  # a user namespace of one user has no second one
-        link_of_a_stranger(False, tmp_path)
+        run_as_nobody(link_of_a_stranger, reachable, False)
+    else:  # who is not root has no file of a stranger
+        link_of_a_stranger(reachable, True)
