@@ -26,7 +26,7 @@ from protocol.names import ItemId
 T = TypeVar("T")
 
 PATIENCE = 30.0  # seconds that a call goes on over a restart of the server
-_PAGE = 1000  # events read at a time
+_PAGE = 500  # events read at a time
 _INSERT: dict[str, Callable[[Table], Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 

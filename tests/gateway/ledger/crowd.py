@@ -10,16 +10,17 @@ from typing import Any
 
 from testenv.spec import ROOT
 
+ALL = 1 << 30  # bytes
 PATIENCE = 120  # seconds for one of them to end
 
 
 class Process:
     """One process of `worker`, which is killed with the `with` block of its crowd at the latest."""
 
-    def __init__(self, job: str, url: str, name: str, number: int) -> None:
+    def __init__(self, job: str, url: str, name: str, number: int, keep: int) -> None:
         self.name = name
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.gateway.ledger.worker", job, url, name, str(number)],
+            [sys.executable, "-m", "tests.gateway.ledger.worker", job, url, name, str(number), str(keep)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -69,9 +70,9 @@ class Process:
 
 
 @contextmanager
-def crowd(job: str, url: str, names: Sequence[str], number: int) -> Iterator[list[Process]]:
+def crowd(job: str, url: str, names: Sequence[str], number: int, *, keep: int = ALL) -> Iterator[list[Process]]:
     """So many processes, all of which began at the same moment."""
-    processes = [Process(job, url, name, number) for name in names]
+    processes = [Process(job, url, name, number, keep) for name in names]
     try:
         for process in processes:
             process.wait_ready()

@@ -21,6 +21,11 @@ class Place:
     kind: str
     url: str
 
+    @property
+    def folder(self) -> Path:
+        """Where a journal is."""
+        return Path(self.url.removeprefix("journal://"))
+
     def open(self, consumer: str = TEAM) -> Ledger:
         """The ledger of a consumer group."""
         return open_ledger(self.url, consumer)

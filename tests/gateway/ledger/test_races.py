@@ -55,16 +55,16 @@ def test_eight_processes_that_fight_for_one_key_take_turns(lasting: Place) -> No
 def test_of_eight_threads_exactly_one_wins_each_key(ledger: Ledger) -> None:
     start = Barrier(len(NAMES))
 
-    def run(name: str) -> object:
+    def run(name: str) -> list[int]:
         start.wait()
         return win(ledger, name, KEYS)
 
     with ThreadPoolExecutor(len(NAMES)) as pool:
         won = dict(zip(NAMES, pool.map(run, NAMES), strict=True))
-    check_winners(ledger, won)  # type: ignore[arg-type]  # what a job tells is any JSON
+    check_winners(ledger, won)
 
 
 def test_eight_threads_that_fight_for_one_key_take_turns(ledger: Ledger) -> None:
     with ThreadPoolExecutor(len(NAMES)) as pool:
         raised = list(pool.map(lambda name: count(ledger, name, 5), NAMES))
-    check_count(ledger, raised, 40)  # type: ignore[arg-type]  # the same
+    check_count(ledger, raised, 40)

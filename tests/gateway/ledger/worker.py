@@ -1,4 +1,4 @@
-"""One process of a crowd that shares a ledger: `python -m tests.gateway.ledger.worker JOB URL NAME [NUMBER]`.
+"""One process of a crowd that shares a ledger: `python -m tests.gateway.ledger.worker JOB URL NAME NUMBER KEEP`.
 
 It says "ready" when the ledger is open, begins when it is told to by a line on its standard input, and prints what came of
 it as one line of JSON. `crowd` starts such processes.
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from gateway.handoff.clock import Clock
 from gateway.handoff.ledger.base import Ledger
+from gateway.handoff.ledger.errors import LedgerMoved
 from gateway.handoff.ledger.journal import JournalLedger
 from gateway.handoff.ledger.open import open_ledger
 from protocol.ledger import LedgerState
@@ -27,12 +28,12 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-def win(ledger: Ledger, name: str, keys: int) -> object:
+def win(ledger: Ledger, name: str, keys: int) -> list[int]:
     """Tries to be the first for each key; tells which it got."""
     return [n for n in range(keys) if ledger.compare_and_set(f"key {n}", None, entry(n, owner=name))]
 
 
-def count(ledger: Ledger, name: str, times: int) -> object:
+def count(ledger: Ledger, name: str, times: int) -> list[int]:
     """Raises one key's generation so many times; tells to which it was raised by us."""
     raised: list[int] = []
     while len(raised) < times:
@@ -43,7 +44,7 @@ def count(ledger: Ledger, name: str, times: int) -> object:
     return raised
 
 
-def write(ledger: Ledger, name: str, keys: int) -> object:
+def write(ledger: Ledger, name: str, keys: int) -> str:
     """Takes keys of its own through all their states, and says after each what was recorded."""
     for number in range(keys):
         started = entry(number, owner=name)
@@ -55,34 +56,37 @@ def write(ledger: Ledger, name: str, keys: int) -> object:
     return "all"
 
 
-def take_part(ledger: Ledger, name: str, keys: int) -> object:
-    """Runs a handler for key after key, whose effect is a row of its own table, and says where it is in each."""
+def take_part(ledger: Ledger, name: str, keys: int) -> str:
+    """Runs a handler for key after key, whose effect is a row of its own table. Waits for a line before each commit."""
     from sqlalchemy import text
 
     for number in range(keys):
         key = f"{name} {number}"
         started = entry(number, owner=name)
         ledger.compare_and_set(key, None, started)
-        with ledger.transaction(key, started, "booked") as connection:
-            connection.execute(text("INSERT INTO bookings VALUES (:key)"), {"key": key})
-            say(json.dumps([key, "effect"]))
-        say(json.dumps([key, "committed"]))
+        try:
+            with ledger.transaction(key, started, "booked") as connection:
+                connection.execute(text("INSERT INTO bookings VALUES (:key)"), {"key": key})
+                say(json.dumps("effect"))
+                sys.stdin.readline()
+        except LedgerMoved:
+            return "moved"
     return "all"
 
 
 JOBS: dict[str, Job] = {job.__name__: job for job in (win, count, write, take_part)}
 
 
-def open_small(url: str) -> Ledger:
-    """The ledger; a journal that is compacted every few lines."""
+def open_small(url: str, keep: int) -> Ledger:
+    """The ledger; a journal that is compacted every few lines, and of whose older files `keep` bytes stay."""
     if url.startswith("journal://"):
-        return JournalLedger(Path(url.removeprefix("journal://")), TEAM, Clock(), compact_at=4096, keep=1 << 30)
+        return JournalLedger(Path(url.removeprefix("journal://")), TEAM, Clock(), compact_at=4096, keep=keep)
     return open_ledger(url, TEAM)
 
 
-def main(job: str, url: str, name: str, number: str) -> None:
+def main(job: str, url: str, name: str, number: str, keep: str) -> None:
     """Does one job."""
-    with closing(open_small(url)) as ledger:
+    with closing(open_small(url, int(keep))) as ledger:
         say("ready")
         sys.stdin.readline()
         say(json.dumps(JOBS[job](ledger, name, int(number))))
