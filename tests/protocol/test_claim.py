@@ -9,7 +9,15 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from protocol.contents import Contents
-from protocol.errors import Anomaly, ClaimLost, IntegrityError, InvalidChecksumFile, InvalidManifest, SignatureRejected
+from protocol.errors import (
+    Anomaly,
+    ClaimLost,
+    IntegrityError,
+    InvalidChecksumFile,
+    InvalidManifest,
+    OutcomeUnresolved,
+    SignatureRejected,
+)
 from protocol.manifest import LARGEST, Manifest
 from protocol.names import ItemId, Name
 from protocol.operations import Claim, Outcome
@@ -145,19 +153,31 @@ def test_a_rival_who_comes_while_we_look_wins_or_loses_alone(rules: Rules, fault
     assert len(winners) == 1
 
 
+class Linking(Directory):
+    """A server whose rename is link and unlink, so that even a claim replaces nothing."""
+
+    def _rename(self, src: str, dst: str, *, replace: bool) -> Outcome:
+        return super()._rename(src, dst, replace=False)
+
+
 def test_a_claims_name_that_another_file_has_is_told() -> None:
-    class Linking(Directory):
-        """A server whose rename is link and unlink, so that even a claim replaces nothing."""
-
-        def _rename(self, src: str, dst: str, *, replace: bool) -> Outcome:
-            return super()._rename(src, dst, replace=False)
-
     there = Linking(MANIFESTS)
     there.put("orders_0000000042.manifest.json", b"new")
     there.put("C_o_orders_0000000042.manifest.json", b"old")
     with pytest.raises(Anomaly, match="is there already, and is another file"):
         run(there, claim(MANIFESTS, Name(ITEM, "manifest.json"), "o"))
     assert len(there.ls()) == 2
+
+
+def test_a_claim_of_ours_that_was_cut_in_two_is_ours_when_asked_again() -> None:
+    there = Linking(MANIFESTS)
+    there.put("orders_0000000042.manifest.json")
+    name = Name(ITEM, "manifest.json")
+    with pytest.raises(OutcomeUnresolved):
+        run(there, claim(MANIFESTS, name, "o"), {1: Fault.CUT, 2: Fault.DOWN})
+    assert len(there.ls()) == 2
+    assert run(there, claim(MANIFESTS, name, "o")) == replace(name, state=State.CLAIMED, owner="o")
+    assert there.ls() == ["C_o_orders_0000000042.manifest.json"]
 
 
 # An owner's folder.
