@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from testenv.servers import SftpServer, SmbServer
+from transports.endpoint import Endpoint
+from transports.urls import parse_url
+
 SMALL = 256 * 1024  # bytes that fit on the small volume
 
 
@@ -69,3 +73,19 @@ def other_volume() -> Iterator[Path]:
         yield path
     finally:
         subprocess.run(["rm", "-r", str(path)], check=True, timeout=20)
+
+
+@pytest.fixture(params=["local", "sftp", "smb"])
+def place(request: pytest.FixtureRequest) -> tuple[Endpoint, Path]:
+    """An empty folder on each kind of endpoint, and the same one as this machine sees it."""
+    if request.param == "local":
+        folder: Path = request.getfixturevalue("folder")
+        return Endpoint(parse_url(str(folder))), folder
+    server: SftpServer | SmbServer = request.getfixturevalue(f"{request.param}_server")
+    path: str = request.getfixturevalue(f"{request.param}_dir")
+    if isinstance(server, SftpServer):
+        endpoint, seen = server.endpoint(path), server.local(path)
+    else:
+        endpoint, seen = server.endpoint("data", path), server.local("data", path)
+    assert seen is not None
+    return endpoint, seen

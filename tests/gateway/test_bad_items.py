@@ -15,6 +15,7 @@ from protocol.layout import FolderLayout
 from protocol.rules import Rules, Signal
 from protocol.signature import public_text
 from tests.gateway.tools import GROUP, Taken, consume, drop_at, hand_over, manifest, names, put, reason, sha256
+from transports.endpoint import Endpoint
 
 DATA = b"a;b\n1;2\n"
 STEM = "orders_0000000001"
@@ -167,24 +168,21 @@ def test_a_hash_in_capitals_is_the_same_hash(folder: Path) -> None:
     assert taken.results == ["processed"]
 
 
-@pytest.mark.parametrize("server", ["sftp", "smb"])
-@pytest.mark.parametrize("layout", [Rules(), Rules(FolderLayout())], ids=["prefix", "folders"])
-def test_a_damaged_payload_on_a_server(request: pytest.FixtureRequest, server: str, layout: Rules) -> None:
-    running = request.getfixturevalue(f"{server}_server")
-    path = request.getfixturevalue(f"{server}_dir")
-    local = running.local(path) if server == "sftp" else running.local("data", path)
-    drop = drop_at(running.endpoint(path) if server == "sftp" else running.endpoint("data", path), layout)
+@pytest.mark.parametrize("rules", [Rules(), Rules(FolderLayout())], ids=["prefix", "folders"])
+def test_a_damaged_payload_anywhere(place: tuple[Endpoint, Path], rules: Rules) -> None:
+    endpoint, folder = place
+    drop = drop_at(endpoint, rules)
     with drop.producer():
         pass  # makes the folders
-    ready = local / layout.layout.folders[1] if layout.layout.folders else local
+    ready = folder / "incoming" if rules.layout.folders else folder
     put(ready, CSV, DATA[:-1] + b"!")
     put(ready, TOKEN, text())
     taken = Taken()
     consume(drop, taken)
     assert taken.results == ["failed"]
     assert "the content was changed, or damaged on the way" in taken.events[0].error
-    error = "error/" if layout.layout.folders else "E_"
-    assert names(local) == [f"{error}{name}" for name in (CSV, TOKEN, f"{STEM}.reason.json")]
+    error = "error/" if rules.layout.folders else "E_"
+    assert names(folder) == [f"{error}{name}" for name in (CSV, TOKEN, f"{STEM}.reason.json")]
 
 
 class TestSignatures:

@@ -25,17 +25,6 @@ from transports.sftp.streams import PipeStream
 FOLDERS = Rules(FolderLayout(names=("novye", "nowe", "v-rabote", "gotovo", "bityye")))
 
 
-@pytest.fixture(params=["local", "sftp", "smb"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Endpoint, Path]:
-    """An empty folder on each kind of endpoint, and the same one as this machine sees it."""
-    if request.param == "local":
-        return drop_at(tmp_path).endpoint, tmp_path
-    server = request.getfixturevalue(f"{request.param}_server")
-    path = request.getfixturevalue(f"{request.param}_dir")
-    local = server.local(path) if request.param == "sftp" else server.local("data", path)
-    return server.endpoint(path) if request.param == "sftp" else server.endpoint("data", path), local
-
-
 @pytest.mark.parametrize("rules", [Rules(), FOLDERS], ids=["prefix", "folders"])
 def test_a_fit_directory_is_left_as_it_was(place: tuple[Endpoint, Path], rules: Rules) -> None:
     endpoint, folder = place

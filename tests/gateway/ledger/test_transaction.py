@@ -1,0 +1,140 @@
+"""A handler's effect and its `done` commit together, or neither does."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import Connection, create_engine, text
+from sqlalchemy.exc import IntegrityError
+
+from gateway.handoff.ledger.base import Ledger
+from gateway.handoff.ledger.errors import LedgerMoved
+from protocol.ledger import LedgerState
+from tests.gateway.ledger.crowd import crowd
+from tests.gateway.ledger.places import Place, entry
+
+NAME = "host-1-aaaaaa"
+KEY = f"{NAME} 0"
+STARTED = entry(0, owner=NAME)
+TAKEN_OVER = entry(0, owner="host-2-bbbbbb", generation=2)
+
+
+class Bookings:
+    """The handler's own table, in the ledger's database."""
+
+    def __init__(self, place: Place) -> None:
+        self._engine = create_engine(place.url.replace("postgresql:", "postgresql+psycopg:").replace("sqlite://", "sqlite:///"))
+        with self._engine.begin() as connection:
+            connection.execute(text("CREATE TABLE bookings (key VARCHAR(100) PRIMARY KEY)"))
+
+    def all(self) -> list[str]:
+        """What was booked."""
+        with self._engine.connect() as connection:
+            return list(connection.execute(text("SELECT key FROM bookings ORDER BY key")).scalars())
+
+    def close(self) -> None:
+        """Ends the connections."""
+        self._engine.dispose()
+
+
+def book(connection: Connection, key: str = KEY) -> None:
+    """The effect."""
+    connection.execute(text("INSERT INTO bookings VALUES (:key)"), {"key": key})
+
+
+@pytest.fixture
+def bookings(sql: Place) -> Iterator[Bookings]:
+    """An empty table of the handler's."""
+    with closing(Bookings(sql)) as table:
+        yield table
+
+
+@pytest.fixture
+def started(sql: Place, bookings: Bookings) -> Iterator[Ledger]:
+    """A ledger in which the key is started."""
+    del bookings  # the table is made before the ledger's are
+    with closing(sql.open()) as ledger:
+        assert ledger.compare_and_set(KEY, None, STARTED)
+        yield ledger
+
+
+def test_the_effect_and_done_are_recorded_together(started: Ledger, bookings: Bookings) -> None:
+    with started.transaction(KEY, STARTED, "booked") as connection:
+        book(connection)
+    read = started.read(KEY)
+    assert read is not None
+    assert read == replace(STARTED, state=LedgerState.DONE, result="booked", at=read.at)
+    assert read.at > STARTED.at
+    assert bookings.all() == [KEY]
+    assert [event.entry for event in started.history()] == [STARTED, read]
+
+
+def test_a_handler_that_fails_leaves_neither(started: Ledger, bookings: Bookings) -> None:
+    with pytest.raises(ZeroDivisionError), started.transaction(KEY, STARTED) as connection:
+        book(connection)
+        raise ZeroDivisionError
+    assert started.read(KEY) == STARTED
+    assert bookings.all() == []
+
+
+def test_an_error_of_the_handlers_own_statement_is_the_handlers(started: Ledger, bookings: Bookings) -> None:
+    with pytest.raises(IntegrityError), started.transaction(KEY, STARTED) as connection:
+        book(connection)
+        book(connection)
+    assert started.read(KEY) == STARTED
+    assert bookings.all() == []
+
+
+def test_a_key_that_was_taken_over_before_runs_no_handler(started: Ledger, bookings: Bookings) -> None:
+    assert started.compare_and_set(KEY, STARTED, TAKEN_OVER)
+    with pytest.raises(LedgerMoved, match="another worker"), started.transaction(KEY, STARTED):
+        pytest.fail("no handler runs")
+    assert started.read(KEY) == TAKEN_OVER
+    assert bookings.all() == []
+
+
+@pytest.mark.parametrize("sql", ["postgresql"], indirect=True)
+def test_a_key_that_is_taken_over_meanwhile_takes_the_effect_back(sql: Place, started: Ledger, bookings: Bookings) -> None:
+    with closing(sql.open()) as other:
+        with pytest.raises(LedgerMoved), started.transaction(KEY, STARTED) as connection:
+            book(connection)
+            assert other.compare_and_set(KEY, STARTED, TAKEN_OVER)
+        assert other.read(KEY) == TAKEN_OVER
+        assert bookings.all() == []
+        with other.transaction(KEY, TAKEN_OVER) as connection:
+            book(connection)
+    assert bookings.all() == [KEY]
+
+
+@pytest.mark.parametrize("sql", ["postgresql"], indirect=True)
+def test_a_frozen_worker_that_wakes_after_the_key_was_taken_over_has_no_effect(sql: Place, bookings: Bookings) -> None:
+    with crowd("take_part", sql.url, [NAME], 1) as (frozen,), closing(sql.open()) as other:
+        assert frozen.line() == "effect"
+        frozen.signal(signal.SIGSTOP)
+        assert other.compare_and_set(KEY, STARTED, TAKEN_OVER), "nobody waits for one that is frozen"
+        frozen.signal(signal.SIGCONT)
+        frozen.go()
+        assert frozen.result() == "moved"
+        assert other.read(KEY) == TAKEN_OVER
+    assert bookings.all() == []
+
+
+def test_a_worker_that_is_killed_between_its_effect_and_the_commit_leaves_neither(sql: Place, bookings: Bookings) -> None:
+    with crowd("take_part", sql.url, [NAME], 2) as (victim,):
+        assert victim.line() == "effect"
+        victim.go()
+        assert victim.line() == "effect", "the first is committed, the second is not"
+        victim.signal(signal.SIGKILL)
+        assert victim.lines() == []
+    with closing(sql.open()) as ledger:
+        second = f"{NAME} 1"
+        assert bookings.all() == [KEY]
+        assert ledger.read(second) == entry(1, owner=NAME)
+        following = entry(1, owner="host-2-bbbbbb", generation=2)
+        assert ledger.compare_and_set(second, entry(1, owner=NAME), following), "the next one finds no lock left"
+        with ledger.transaction(second, following) as connection:
+            book(connection, second)
+        assert [key for key, _ in ledger.unarchived()] == [KEY, second]
+    assert bookings.all() == [KEY, second]
