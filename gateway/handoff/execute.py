@@ -1,5 +1,6 @@
 """Running a command for each item: without a shell, on a verified copy, with the item's facts in its environment."""
 
+import json
 import os
 import shlex
 import signal
@@ -35,7 +36,7 @@ class ToCommand:
 
     The command gets DROPGATE_ITEM, _GROUP, _SEQUENCE, _KEY, _ATTEMPT, _REDELIVERED ("1" if an earlier run was cut short, so
     that its effect may be there), _REPLAY ("1" if a person has asked for the item again), _FILE (the first), _FILES (all,
-    one a line), _SOURCE_NAME, and _META_<KEY> for each text or number of the manifest's meta. Exit status 0 means processed.
+    one a line), _SOURCE_NAME, and _META_<KEY> for each text, number, true or false of the manifest's meta. Exit status 0 means processed.
     Its standard output goes to ours' standard error, since standard output is kept for results.
     """
 
@@ -129,6 +130,6 @@ def _facts(delivery: Delivery, paths: list[Path]) -> dict[str, str]:
     }
     for key, value in (manifest.meta if manifest is not None else {}).items():
         if isinstance(value, str | int | float) and key.isascii() and key.isidentifier():
-            facts[f"META_{key.upper()}"] = str(value)
+            facts[f"META_{key.upper()}"] = json.dumps(value) if isinstance(value, bool) else str(value)
     # A NUL cannot be in an environment: such a value is a stranger's and has no honest use.
     return {f"DROPGATE_{name}": value.replace("\0", "") for name, value in facts.items()}
