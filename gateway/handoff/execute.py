@@ -36,8 +36,8 @@ class ToCommand:
 
     The command gets DROPGATE_ITEM, _GROUP, _SEQUENCE, _KEY, _ATTEMPT, _REDELIVERED ("1" if an earlier run was cut short, so
     that its effect may be there), _REPLAY ("1" if a person has asked for the item again), _FILE (the first), _FILES (all,
-    one a line), _SOURCE_NAME, and _META_<KEY> for each text, number, true or false of the manifest's meta. Exit status 0 means processed.
-    Its standard output goes to ours' standard error, since standard output is kept for results.
+    one a line), _SOURCE_NAME, and _META_<KEY> for each text, number, true or false of the manifest's meta. Exit status 0
+    means processed. Its standard output goes to ours' standard error, since standard output is kept for results.
     """
 
     words: tuple[str, ...]
