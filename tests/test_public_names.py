@@ -21,7 +21,7 @@ CONSTANTS = {"CHUNK"}  # they do not say where they were made
 
 MEMBERS = {
     gateway.drop.Drop: {
-        *("endpoint", "rules", "groups", "signing_key", "clock", "at"),
+        *("endpoint", "rules", "groups", "signing_key", "clock", "circuit", "at"),
         *("producer", "consumer", "heartbeat", "driver", "snapshot"),
     },
     transports.base.Transport: {

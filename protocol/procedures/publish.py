@@ -30,11 +30,14 @@ from protocol.hashes import new_hasher, parse_hash
 from protocol.json_text import faults
 from protocol.manifest import VERSION, Manifest, Producer, derived_key, format_manifest
 from protocol.names import ItemId, Name, check_suffix
-from protocol.operations import Content, Fetch, Now, Outcome, Publish, Stat, Store, Stored
+from protocol.operations import Content, Fetch, Now, Outcome, Pause, Publish, Stat, Store, Stored
 from protocol.procedures.look import find_item
 from protocol.procedures.rename import remove, rename, same_file
 from protocol.rules import Rules, Signal, Verify
 from protocol.states import State
+
+_LOOKS = 4  # at where a file has gone that may be moved on just now
+_NOT_LATER = (State.BEFORE, State.READY)
 
 Sign = Callable[[Manifest], Manifest]
 
@@ -245,10 +248,15 @@ async def _reveal(rules: Rules, before: Name, item: ItemId) -> None:
     src, dst = rules.layout.path(before), rules.layout.path(replace(before, state=State.READY))
 
     async def moved_on() -> bool:
-        for name in await find_item(rules, item):
-            later = name.suffix == before.suffix and name.state not in (State.BEFORE, State.READY)
-            if later and await same_file(src, rules.layout.path(name)):
+        # The number is ours alone, so any later name of the file can only be this very one. It may be on its way from one
+        # name to the next, where a listing misses it and a single look comes too late or too early.
+        for look in range(1, _LOOKS + 1):
+            if any(n.suffix == before.suffix and n.state not in _NOT_LATER for n in await find_item(rules, item)):
                 return True
+            for state in (State.DONE, State.AFTER, State.ERROR):
+                if await Stat(rules.layout.path(replace(before, state=state))) is not None:
+                    return True
+            await Pause(look)
         return False
 
     outcome = await rename(Publish, src, dst, patience=rules.busy_patience, moved_on=moved_on)

@@ -15,6 +15,7 @@ One case the two names do not show: cut between link and unlink, and the destina
 made", and asking again would make the file appear twice. Who publishes therefore looks for a later name first (`moved_on`).
 """
 
+import hashlib
 from collections.abc import Callable
 
 from protocol.errors import OutcomeUnresolved
@@ -50,10 +51,32 @@ async def resolve_rename(src: str, dst: str) -> Outcome:
         if destination is None:
             return Outcome.UNKNOWN
         if await same_file(src, dst):
-            return Outcome.DONE if await remove(src) else Outcome.BUSY
+            return Outcome.DONE if await drop_twin(src, dst) else Outcome.BUSY
         if await Stat(src) == source and await Stat(dst) == destination:
             break
     return Outcome.EXISTS
+
+
+async def drop_twin(src: str, keep: str) -> bool:
+    """Takes away one of two names of one file; True once `src` is gone, False where somebody has it open.
+
+    Between a look and a deletion by name, `keep` may be moved on and come back as `src`: a replay does that. The deletion
+    would then hit the only name. So `src` is renamed to a scratch name first, which nobody else uses, and is deleted there
+    once `keep` is seen to be of the same file still; else it is put back for the next one to look at. Cut in between, a
+    scratch file is left, which is scratch in truth as long as `keep` has not moved in that very moment.
+    """
+    # At the top of the drop, which is one volume, and short: the names of claims may be as long as a name can be.
+    aside = f"T_{hashlib.sha256(src.encode()).hexdigest()[:32]}.twin"
+    outcome = await Claim(src, aside)
+    if outcome is Outcome.EXISTS or (outcome is Outcome.UNKNOWN and await Stat(src) is not None):
+        # Left by one who was cut here, or lost before it was done: once more, when it is out of the way.
+        return await same_file(aside, keep) and await remove(aside) and await Stat(src) is None
+    if outcome in (Outcome.GONE, Outcome.BUSY):
+        return outcome is Outcome.GONE
+    if await same_file(aside, keep):
+        return await remove(aside)
+    await Publish(aside, src)
+    return False
 
 
 async def remove(path: str, *, patience: float = 0.0) -> bool:

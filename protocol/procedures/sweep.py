@@ -15,7 +15,7 @@ from protocol.procedures.claim import claim
 from protocol.procedures.consume import Consumed, Worker, recover
 from protocol.procedures.finish import PutAway, Reason, payload_names, put_away, put_away_error
 from protocol.procedures.look import find_item
-from protocol.procedures.rename import remove, rename, same_file
+from protocol.procedures.rename import drop_twin, remove, rename, same_file
 from protocol.recovery import (
     Action,
     Archive,
@@ -112,7 +112,7 @@ async def _drop_twin(rules: Rules, drop: Name, keep: Name) -> tuple[bool, str]:
     one, other = rules.layout.path(drop), rules.layout.path(keep)
     if not await same_file(one, other):
         return False, f"{one} and {other} are two files, and are left alone"
-    return await remove(one), f"{one} was a second name of {other}"
+    return await drop_twin(one, other), f"{one} was a second name of {other}"
 
 
 async def _tidy(rules: Rules, action: DeleteLease | DeleteCounter | DeleteScratch) -> tuple[bool, str]:

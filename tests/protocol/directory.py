@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from protocol.hashes import new_hasher
-from protocol.names import Name
+from protocol.names import Name, ScratchName
 from protocol.operations import (
     Claim,
     Delete,
@@ -154,7 +154,7 @@ class Directory:
     def _note(self, src: str, dst: str) -> None:
         self.renames.append((src, dst))
         before, after = self.rules.layout.parse(src), self.rules.layout.parse(dst)
-        if isinstance(before, Name) and self.rules.is_token(before.kind):
+        if isinstance(before, Name) and self.rules.is_token(before.kind) and not isinstance(after, ScratchName):
             assert isinstance(after, Name)
             assert before.item == after.item
             assert (before.state, after.state) in TRANSITIONS, f"{src} -> {dst} is no step of the states table"

@@ -3,6 +3,7 @@
 Everything that is random comes out of one seed, so that a seed replays exactly.
 """
 
+import contextlib
 import hashlib
 import random
 from collections import Counter
@@ -28,6 +29,7 @@ from protocol.operations import (
     Publish,
     ReadLedger,
     Replace,
+    Stat,
     Store,
     UnarchivedKeys,
     Verdict,
@@ -108,6 +110,7 @@ class Actor:
         self.due = 0.0
         self.over = False
         self.began = False
+        self.puts_away = False  # has seen a done token, and may be about to rename its payload
 
 
 class Simulation:
@@ -129,6 +132,7 @@ class Simulation:
         self.kills = 0
         self.draining = [False]
         self.actors: list[Actor] = []
+        self.orphans: list[Generator[None, None, Any]] = []  # what the server ends for clients that are gone
         self.quiet = False  # no more faults
         self.idle_rounds = 0
 
@@ -176,12 +180,21 @@ class Simulation:
         self.step += 1
         self.world.time += self.chance.random() * TTL / 40
         self._befall()
-        ready = [a for a in self.actors if not a.over and a.host.frozen_until <= self.step and a.due <= self.world.time]
+        for orphan in self.orphans:
+            with contextlib.suppress(StopIteration):
+                next(orphan)
+        self.orphans.clear()
+        ready = [a for a in self.actors if not a.over and self._may_go_on(a)]
         if not ready:
             self.world.time += TTL / 10
             return any(not a.over for a in self.actors)
         self._advance(self.chance.choice(ready))
         return True
+
+    def _may_go_on(self, actor: Actor) -> bool:
+        if actor.host.frozen_until > self.step:
+            return actor.work is not None and actor.operation is not None and self.world.goes_on(actor.operation)
+        return actor.due <= self.world.time
 
     def _befall(self) -> None:
         """What happens to hosts, and what people do, between two steps."""
@@ -217,9 +230,8 @@ class Simulation:
         keys = [key for key, entry in self.ledger.items() if entry.item == token.item]
         # Nobody can take back a rename that was asked for and is not carried out yet: an operator who brings a payload
         # back in that very moment sees it go again, and asks once more (docs/protocol.md).
-        asked = [a.operation for a in self.actors if not a.over] + self.world.late
-        late = any(isinstance(o, Publish) and o.src == names[1] for o in asked)
-        if keys and not late:
+        late = any(isinstance(o, Publish) and o.src == names[1] for o in self.world.late)
+        if keys and not late and not any(a.puts_away for a in self.actors if not a.over):
             self._count("replay asked", names[0])
             self.world.change(Publish(*names))
             self.stories[keys[0]].replays_asked += 1
@@ -227,9 +239,13 @@ class Simulation:
     def _kill(self, name: str) -> None:
         self._count("killed", name)
         for actor in self.actors:
-            if actor.host.name == name:
+            if actor.host.name == name and not actor.over:
                 actor.over = True
                 actor.host.alive = False
+                if actor.work is not None and actor.operation is not None and self.world.goes_on(actor.operation):
+                    self.orphans.append(actor.work)
+                elif actor.work is not None:
+                    actor.work.close()
                 actor.work = None
                 actor.procedure.close()
 
@@ -245,6 +261,11 @@ class Simulation:
             next(actor.work)
         except StopIteration as stop:
             self._tell(actor, stop.value)
+            if isinstance(actor.operation, Stat):
+                name = self.world.name(actor.operation.path)
+                actor.puts_away = stop.value is not None and name is not None and name.state is State.DONE
+            elif not isinstance(actor.operation, Now):
+                actor.puts_away = False
             self._resume(actor, stop.value, None)
         except Disconnected as error:
             self._tell(actor, error)
@@ -381,6 +402,10 @@ class Simulation:
         self.quiet = True
         for name in sorted({a.host.name for a in self.actors if not a.over}):
             self._kill(name)
+        for orphan in self.orphans:
+            with contextlib.suppress(StopIteration):
+                next(orphan)
+        self.orphans.clear()
         self.world.carry_out_late()
         self.world.held.clear()
         self.draining[0] = False
@@ -430,6 +455,10 @@ class Simulation:
         return [path for path in self.world.files if not path.startswith(("L_", "T_"))]
 
     def _check_rest(self) -> None:
+        for first, file in self.world.published.items():
+            holders = [path for path, other in self.world.files.items() if other is file]
+            if len(holders) != 1:
+                raise Violation(f"{first} was published, and its bytes are at rest under {holders or 'no name'}")
         names = [(path, self.world.name(path)) for path in self.world.ls()]
         for path, name in names:
             if name is None:

@@ -1,9 +1,12 @@
 """A file server that can be seen between any two of its steps, in the ways in which real ones differ.
 
     posix      renames are one step
-    openssh    a rename that must not replace is link, then unlink; a claim is one step (posix-rename)
+    openssh    a rename that must not replace is link, then unlink, by the server; a claim is one step (posix-rename)
     oldssh     both are link, then unlink, as on an SFTP server without posix-rename
-    samba      a rename that must not replace is link, then delete; a claim is one step that one of a crowd gets
+    samba      a rename that must not replace is link, then delete, by a client that has the file open meanwhile; a claim is
+               one step that one of a crowd gets
+
+What a server does by itself it ends by itself, also when its client sleeps or is gone (`goes_on`).
 
 A listing is taken in two halves, so that a file renamed meanwhile can be missed or doubled. A file that is being stored is
 seen empty first. Nothing may ever be replaced or lost: the world itself objects.
@@ -70,6 +73,7 @@ class World:
         self.folders: set[str] = {"", *rules.layout.folders}
         self.late: list[Operation[Any]] = []  # requests of connections that are gone, still to be carried out
         self.held: set[str] = set()  # names that somebody has open
+        self.published: dict[str, File] = {}  # by the first name under which they were read
         self._parsed: dict[str, Name | None] = {}
 
     # What procedures may ask.
@@ -152,7 +156,14 @@ class World:
             return Outcome.EXISTS
         file = self.files[src]
         self._link(src, dst)
-        if self.flavour != "posix":
+        if self.flavour == "samba":
+            # Share modes are the file's, not the name's: nobody renames it by either name while it is open.
+            self.held.update((src, dst))
+            try:
+                yield
+            finally:
+                self.held.difference_update((src, dst))
+        elif self.flavour != "posix":
             yield
         if self.files.get(src) is file:
             self._unlink(src)
@@ -196,6 +207,10 @@ class World:
         self.files[dst] = self.files.pop(src)
         return Outcome.DONE
 
+    def goes_on(self, operation: Operation[Any]) -> bool:
+        """Whether the server carries an operation that it has begun to its end, whatever becomes of its client."""
+        return isinstance(operation, Publish | Claim) and self.flavour in ("openssh", "oldssh")
+
     def cut(self, operation: Operation[Any]) -> None:
         """The server dies inside a rename: of link and unlink only the link was made."""
         match operation:
@@ -225,7 +240,10 @@ class World:
         # One rename that is link and unlink may be under way while the next one is made.
         if len(others) > (2 if self.flavour == "oldssh" else 1):
             raise Violation(f"{src} is {others} as well, and gets the name {dst} besides")
-        file.public = file.public or (after is not None and after.state is not State.BEFORE)
+        if not file.public and after is not None and after.state is not State.BEFORE:
+            file.public = True
+            if after.kind is not FileKind.REASON:
+                self.published[dst] = file
         self.files[dst] = file
 
     def _unlink(self, path: str) -> None:
