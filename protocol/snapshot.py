@@ -7,6 +7,7 @@ said here is evidence for a decision, and every decision is then made by a renam
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from protocol.names import CounterName, FileKind, ItemId, LeaseName, Name, OriginName, ScratchName, SeedName, behind_mark
 from protocol.rules import Rules
@@ -61,6 +62,16 @@ class Snapshot:
     def highest(self, group: str) -> int | None:
         """The highest number of a group seen in any state."""
         return max((item.number for item in self.items if item.group == group), default=None)
+
+    def gaps(self, group: str) -> list[tuple[int, int]]:
+        """Runs of missing numbers, first and last, behind the last one that was processed: what a strict order waits for.
+
+        Below that nothing can be said: processed items are archived.
+        """
+        views = [view for view in self.items.values() if view.item.group == group]
+        last = max((v.item.number for v in views if v.state in (State.DONE, State.AFTER)), default=None)
+        numbers = [v.item.number for v in views if last is None or v.item.number >= last]
+        return [(low + 1, high - 1) for low, high in pairwise(numbers) if high - low > 1]
 
     def claimants(self) -> set[str]:
         """Every owner whose name stands in a claim, also where the item has another name besides."""

@@ -38,6 +38,10 @@ def _tell(title: str, snapshot: Snapshot, grammar: Grammar, limit: int) -> None:
     _tell_items("no token", [v for v in snapshot.items.values() if v.state is None], grammar, limit, newest=False)
     for group, numbers in sorted(snapshot.counters.items()):
         say(f"  counter {group or '(no prefix)'}: next is {grammar.digits(max(numbers))}")
+    for group in snapshot.groups():
+        runs = [f"{grammar.digits(a)}" + (f" to {grammar.digits(b)}" if b > a else "") for a, b in snapshot.gaps(group)]
+        if runs:
+            say(f"  gap     {group or '(no prefix)'}: {', '.join(runs)} missing")
     for name, entries in (("foreign", snapshot.foreign), ("scratch", snapshot.scratch)):
         if entries:
             say(f"  {name:8}{len(entries):>8} name{'s' if len(entries) != 1 else ''}: {_some([e.path for e in entries])}")
@@ -78,6 +82,9 @@ def _tell_json(snapshot: Snapshot, grammar: Grammar) -> None:
         say_json({key: value for key, value in item.items() if value not in (None, [])})
     for listed in snapshot.foreign:
         say_json({"foreign": listed.path})
+    for group in snapshot.groups():
+        for first, last in snapshot.gaps(group):
+            say_json({"gap": group, "first": grammar.digits(first), "last": grammar.digits(last)})
     for problem in snapshot.problems:
         say_json({"problem": problem})
 
