@@ -82,7 +82,7 @@ def postgresql_database(url: URL) -> Database:
         hide_parameters=True,
     )
     event.listen(engine, "connect", _check_postgresql)
-    shown = url.set(password=None, query={}).render_as_string()
+    shown = URL.create("postgresql", url.username, None, url.host, url.port, url.database).render_as_string()
     advice = "see whether the server runs, can be reached from here, and lets this account create and use tables"
     return Database(engine, engine.execution_options(isolation_level="AUTOCOMMIT"), shown, advice)
 
@@ -91,6 +91,7 @@ def _check_postgresql(connection: Any, record: ConnectionPoolEntry) -> None:
     del record
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
+        connection.close()
         raise ConfigurationError(f"the ledger's database has the encoding {encoding}, and names need UTF8: create another one")
 
 
@@ -105,6 +106,8 @@ def is_lock_wait(error: DBAPIError) -> bool:
 def reason_of(error: SQLAlchemyError) -> str:
     """The driver's own words, in one line. Without the statement and its values."""
     words = str(error.orig) if isinstance(error, DBAPIError) else str(error)
+    if isinstance(error, DBAPIError) and (told := getattr(error.orig, "diag", None)) and told.message_primary:
+        words = told.message_primary  # the rest repeats the statement
     return "; ".join(line.strip() for line in words.splitlines() if line.strip())
 
 

@@ -48,7 +48,11 @@ class SqlLedger(Ledger):
         self._backoff = Backoff(base=0.05, largest=2.0)
         self._pid = os.getpid()
         self._insert = _INSERT[database.writes.dialect.name]
-        self._retrying(lambda: migrate(database.writes), is_lock_wait)
+        try:
+            self._retrying(lambda: migrate(database.writes), is_lock_wait)
+        except BaseException:
+            self.close()
+            raise
 
     def __str__(self) -> str:
         return f"the ledger {self._database.name}"

@@ -1,7 +1,9 @@
 """Where the tests keep ledgers, and how each kind is opened."""
 
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from gateway.handoff.ledger.base import Ledger
 from gateway.handoff.ledger.open import open_ledger
@@ -45,3 +47,9 @@ def place_for(kind: str, folder: Path, database: str = "") -> Place:
 def entry(number: int = 1, owner: str = "host-1-aaaaaa", generation: int = 1, group: str = "orders_") -> Entry:
     """A `started` entry."""
     return Entry(LedgerState.STARTED, generation, ItemId(group, number), owner, generation, "2026-11-30T10:00:00.000000Z")
+
+
+def shown_secrets(error: BaseException, secret: str) -> list[str]:
+    """Where a secret, or its encoded form, is shown: by the error, by what caused it, or by their traceback."""
+    shown = traceback.format_exception(error)
+    return [line for line in shown if secret in line or quote(secret, safe="") in line]

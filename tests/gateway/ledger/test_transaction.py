@@ -1,7 +1,7 @@
 """A handler's effect and its `done` commit together, or neither does."""
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 
@@ -44,6 +44,19 @@ def book(connection: Connection, key: str = KEY) -> None:
     connection.execute(text("INSERT INTO bookings VALUES (:key)"), {"key": key})
 
 
+def run(ledger: Ledger, *steps: Callable[[Connection], object]) -> None:
+    """Runs a handler of so many steps on the key, in a transaction."""
+    with ledger.transaction(KEY, STARTED, "booked") as connection:
+        for step in steps:
+            step(connection)
+
+
+def fail(connection: Connection) -> None:
+    """What a handler does that does not succeed."""
+    del connection
+    raise ZeroDivisionError
+
+
 @pytest.fixture
 def bookings(sql: Place) -> Iterator[Bookings]:
     """An empty table of the handler's."""
@@ -61,8 +74,7 @@ def started(sql: Place, bookings: Bookings) -> Iterator[Ledger]:
 
 
 def test_the_effect_and_done_are_recorded_together(started: Ledger, bookings: Bookings) -> None:
-    with started.transaction(KEY, STARTED, "booked") as connection:
-        book(connection)
+    run(started, book)
     read = started.read(KEY)
     assert read is not None
     assert read == replace(STARTED, state=LedgerState.DONE, result="booked", at=read.at)
@@ -72,25 +84,23 @@ def test_the_effect_and_done_are_recorded_together(started: Ledger, bookings: Bo
 
 
 def test_a_handler_that_fails_leaves_neither(started: Ledger, bookings: Bookings) -> None:
-    with pytest.raises(ZeroDivisionError), started.transaction(KEY, STARTED) as connection:
-        book(connection)
-        raise ZeroDivisionError
+    with pytest.raises(ZeroDivisionError):
+        run(started, book, fail)
     assert started.read(KEY) == STARTED
     assert bookings.all() == []
 
 
 def test_an_error_of_the_handlers_own_statement_is_the_handlers(started: Ledger, bookings: Bookings) -> None:
-    with pytest.raises(IntegrityError), started.transaction(KEY, STARTED) as connection:
-        book(connection)
-        book(connection)
+    with pytest.raises(IntegrityError):
+        run(started, book, book)
     assert started.read(KEY) == STARTED
     assert bookings.all() == []
 
 
 def test_a_key_that_was_taken_over_before_runs_no_handler(started: Ledger, bookings: Bookings) -> None:
     assert started.compare_and_set(KEY, STARTED, TAKEN_OVER)
-    with pytest.raises(LedgerMoved, match="another worker"), started.transaction(KEY, STARTED):
-        pytest.fail("no handler runs")
+    with pytest.raises(LedgerMoved, match="another worker"):
+        run(started, fail)
     assert started.read(KEY) == TAKEN_OVER
     assert bookings.all() == []
 
@@ -98,9 +108,10 @@ def test_a_key_that_was_taken_over_before_runs_no_handler(started: Ledger, booki
 @pytest.mark.parametrize("sql", ["postgresql"], indirect=True)
 def test_a_key_that_is_taken_over_meanwhile_takes_the_effect_back(sql: Place, started: Ledger, bookings: Bookings) -> None:
     with closing(sql.open()) as other:
-        with pytest.raises(LedgerMoved), started.transaction(KEY, STARTED) as connection:
-            book(connection)
-            assert other.compare_and_set(KEY, STARTED, TAKEN_OVER)
+        taken: list[bool] = []
+        with pytest.raises(LedgerMoved):
+            run(started, book, lambda _: taken.append(other.compare_and_set(KEY, STARTED, TAKEN_OVER)))
+        assert taken == [True]
         assert other.read(KEY) == TAKEN_OVER
         assert bookings.all() == []
         with other.transaction(KEY, TAKEN_OVER) as connection:
