@@ -62,6 +62,8 @@ def main() -> int:
     for folder in ("source", "destination", "samples"):
         (PLACE / folder).mkdir(parents=True, exist_ok=True)
     shutil.copy(HERE / "dropgate.toml", PLACE / "dropgate.toml")
+    # What was processed is remembered here, and not beside what this account really does.
+    os.environ["XDG_STATE_HOME"] = str(PLACE / "state")
     print(f"Two drops and a route in {PLACE}. Look into them with `ls -1` at any time.", flush=True)
     route = subprocess.Popen([DROPGATE, "run", "dropgate.toml"], cwd=PLACE, process_group=0)
     sent = 0

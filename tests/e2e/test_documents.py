@@ -1,6 +1,8 @@
 """The pages for operators: what they list is what there is."""
 
 import re
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from pydantic import BaseModel
 from gateway.sections import DropSettings, EndpointSettings, LedgerSettings, RouteSettings
 from protocol.names import Grammar
 from protocol.states import State
+from tests.e2e.commands import dropgate
 
 DOCS = Path(__file__).parents[2] / "docs"
 OPERATIONS = (DOCS / "operations.md").read_text(encoding="utf-8")
@@ -28,6 +31,23 @@ def test_every_key_of_the_configuration_is_explained(heading: str, model: type[B
     rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     explained = {key for row in rows for key in re.findall(r"`([a-z_]+)`", row)}
     assert explained == {field.alias or name for name, field in model.model_fields.items()}
+
+
+def test_every_fact_that_a_command_is_told_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "drop").mkdir()
+    (tmp_path / "today.csv").write_text("order;amount\n")
+    show = "import os, sys; print(*sorted(n for n in os.environ if n.startswith('DROPGATE_')), file=open(sys.argv[1], 'w'))"
+    dropgate("send", "./drop", "today.csv", "--group", "orders_", "--meta", "batch=7", cwd=tmp_path)
+    dropgate(
+        *("receive", "./drop", "--group", "orders_", "--once"),
+        *("--exec", shlex.join([sys.executable, "-c", show, str(tmp_path / "told")])),
+        cwd=tmp_path,
+    )
+    told = set((tmp_path / "told").read_text().split())
+    section = OPERATIONS.split("## Commands for items\n", 1)[1].split("\n## ", 1)[0]
+    explained = set(re.findall(r"`(DROPGATE_\w+)`", section))
+    assert "DROPGATE_META_BATCH" in told
+    assert explained == told - {"DROPGATE_META_BATCH"}
 
 
 def test_every_state_is_explained() -> None:
