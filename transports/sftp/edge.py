@@ -73,7 +73,7 @@ def changing(operation: str, path: str) -> Iterator[None]:
 
 
 def refused(operation: str, path: str, error: StatusError) -> TransportError:
-    """What a status means by it"""
+    """What a status means by itself."""
     kind = _BY_CODE.get(error.code, ServerFailure)
     if error.code in (Code.BAD_MESSAGE, Code.INVALID_FILENAME):
         return ServerFailure(operation, path, f"the server does not take the name; it may be too long: {error}")

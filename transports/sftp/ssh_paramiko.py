@@ -152,6 +152,9 @@ class _Dialer:
         except (paramiko.SSHException, EOFError, OSError) as error:
             _end(transport)
             raise self._not_negotiated(connection, error) from error
+        except BaseException:
+            _end(transport)
+            raise
         return transport
 
     def _not_negotiated(self, connection: SshSocket, error: Exception) -> Exception:

@@ -5,6 +5,7 @@ way: enough to fill a fast or a distant link, little enough for a server that ke
 """
 
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +14,7 @@ from transports.errors import ChangedWhileReading, NotFound, ServerFailure, Tran
 from transports.sftp.client import FSYNC
 from transports.sftp.edge import Edge, asking, changing, refused
 from transports.sftp.packets import Code, Op
-from transports.sftp.wire import StatusError
+from transports.sftp.wire import ConnectionLost, StatusError
 
 WINDOW: Final = 4 * 1024 * 1024  # bytes
 REQUESTS: Final = 64
@@ -152,7 +153,8 @@ class SftpSource(Source):
         self._window = 0
         self._asked = 0  # offset up to which pieces were asked for
         self._given = 0
-        self._rest = b""
+        self._piece = b""  # an answer, of which the first `_taken` bytes were given
+        self._taken = 0
         self.size = 0
 
     def start(self, expected: int | None) -> None:
@@ -167,30 +169,32 @@ class SftpSource(Source):
         attributes = client.finish_fstat(look)
         if attributes.kind not in (Kind.FILE, None):
             raise UnsafePath("open_read", self._path, "it was replaced by something that is not a regular file")
-        size = attributes.size if attributes.size is not None else self._find_size()
-        if size != self.size:
-            self._start_over(size)
+        self.size = attributes.size if attributes.size is not None else self._find_size()
 
     def read(self, limit: int = CHUNK) -> bytes:
         with asking("read", self._path):
             if not self._open:
                 raise ServerFailure("read", self._path, "the file was closed before")
-            if not self._rest:
+            if self._taken == len(self._piece):
                 if self._given == self.size:
                     return b""
                 self._ask_ahead()
-                self._rest = self._next_piece()
-        data, self._rest = (self._rest, b"") if len(self._rest) <= limit else (self._rest[:limit], self._rest[limit:])
+                # What was asked for before the size was known may go beyond it.
+                self._piece, self._taken = self._next_piece()[: self.size - self._given], 0
+        data = self._piece[self._taken : self._taken + limit]
+        self._taken += len(data)
         self._given += len(data)
         return data
 
     def close(self) -> None:
         if self._open:
             self._open = False
-            # Left to the next request: nothing depends on it, and this cannot fail.
-            self._edge.client.wire.drop(self._handle, [piece.request for piece in self._pieces])
+            wire = self._edge.client.wire
+            wire.drop(self._handle, [piece.request for piece in self._pieces])
             self._pieces.clear()
-            self._rest = b""
+            self._piece = b""
+            with suppress(ConnectionLost):  # then the server has let go of it by itself
+                wire.put_away()
 
     def _ask_ahead(self) -> None:
         while self._asked < self.size and len(self._pieces) < REQUESTS:
@@ -216,12 +220,6 @@ class SftpSource(Source):
             self._pieces.appendleft(self._ask(piece.offset + len(data), missing))
             self._block = min(self._block, max(len(data), _SMALLEST_READ))
         return data
-
-    def _start_over(self, size: int) -> None:
-        self._edge.client.wire.forget(piece.request for piece in self._pieces)
-        self._pieces.clear()
-        self._window = self._asked = 0
-        self.size = size
 
     def _find_size(self) -> int:
         """For a server that tells no size: one byte is read here and there, ever closer to the end."""

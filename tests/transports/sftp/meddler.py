@@ -120,6 +120,16 @@ class GrowsInListings(Meddler):
         return kind, body
 
 
+class ShrinksWhenOpened(Meddler):
+    """Tells a smaller size of the open file than by name, and gives all of it: the file grew again behind the look."""
+
+    def answer(self, op: Op, kind: Op, body: bytes) -> tuple[Op, bytes]:
+        if op is Op.FSTAT and kind is Op.ATTRS:
+            flags, size = unpack(">IQ", body[:12])
+            return kind, pack(">IQ", flags, size - 1000) + body[12:]
+        return kind, body
+
+
 class NoSizes(Meddler):
     """Leaves the size out."""
 

@@ -19,7 +19,8 @@ _PATIENCE = 10.0  # seconds for the server to answer
 
 def keygen(file: Path, kind: str = "ed25519", passphrase: str = "") -> Path:
     """A new key pair; returns the private key's file."""
-    command = ["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-f", str(file)]
+    size = ["-b", "2048"] if kind == "rsa" else []  # a larger one takes seconds to find
+    command = ["ssh-keygen", "-q", "-t", kind, *size, "-N", passphrase, "-f", str(file)]
     subprocess.run(command, check=True, timeout=30, stdin=subprocess.DEVNULL)
     return file
 

@@ -77,6 +77,7 @@ def test_an_abandoned_listing_leaves_no_handle_and_no_stray_answer(bare: Callabl
     assert transport.stat("x_1").size == 0
     assert len(os.listdir(f"/proc/{server}/fd")) == handles
     assert len(names(transport)) == 500
+    assert transport.stat("x_1").size == 0
     assert len(os.listdir(f"/proc/{server}/fd")) == handles
 
 

@@ -1,21 +1,25 @@
 """The session itself: hostile answers, silence, and what is known when it breaks."""
 
+import getpass
 import os
 import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import paramiko
 import pytest
 
 from testenv.servers import BareSftp
 from tests.transports.sftp.helpers import Meddled, names, put
 from tests.transports.sftp.meddler import Meddler
+from tests.transports.sftp.sshd import ScratchSshd
 from transports.endpoint import Timeouts
 from transports.errors import OutcomeUnknown, ServerFailure, TransportError, Unreachable, UnsafePath
 from transports.sftp import SftpTransport, streams
 from transports.sftp.packets import Fields, Malformed, Op, parse_names, string, uint32
-from transports.sftp.streams import PipeStream, StreamLost
+from transports.sftp.ssh_channel import ChannelStream
+from transports.sftp.streams import PipeStream, Stream, StreamLost
 
 
 @pytest.fixture(autouse=True)
@@ -180,17 +184,34 @@ def test_after_a_lost_connection_every_call_says_so_at_once(bare: Callable[..., 
     assert time.monotonic() - started < 0.5
 
 
-def test_both_directions_may_be_full(bare: Callable[..., SftpTransport], drop: Path) -> None:
-    """Many files read ahead and nobody takes their data, while another is written: a naive sender waits for ever."""
-    transport = bare(timeouts=Timeouts(reply=10.0))
-    (drop / "large").touch()
-    os.truncate(drop / "large", 16 * 1024 * 1024)
-    sources = [transport.open_read("large") for _ in range(8)]
-    put(transport, "x", bytes(8 * 1024 * 1024))
-    assert transport.stat("x").size == 8 * 1024 * 1024
-    for source in sources:
-        assert sum(map(len, source)) == 16 * 1024 * 1024
-        source.close()
+def echoed(stream: Stream, data: bytes) -> bytes:
+    """Sends all, and only then takes what came back."""
+    until = time.monotonic() + 20
+    stream.send_all(data, until, room=2 * len(data))
+    back = b""
+    while len(back) < len(data):
+        back += stream.receive(until)
+    return back
+
+
+def test_both_directions_of_a_pipe_may_be_full() -> None:
+    """A server that waits for its answers to be taken takes no requests: a naive sender waits for it, for ever."""
+    stream = PipeStream(["cat"])
+    data = os.urandom(8 * 1024 * 1024)
+    assert echoed(stream, data) == data
+    stream.close()
+
+
+def test_both_directions_of_a_channel_may_be_full(sshd: Callable[..., ScratchSshd]) -> None:
+    server = sshd(subsystem="/bin/cat")
+    transport = paramiko.Transport(("127.0.0.1", server.port))
+    transport.connect(username=getpass.getuser(), pkey=paramiko.Ed25519Key.from_private_key_file(str(server.user_key)))
+    channel = transport.open_session()
+    channel.invoke_subsystem("sftp")
+    stream = ChannelStream(channel, transport)
+    data = os.urandom(24 * 1024 * 1024)
+    assert echoed(stream, data) == data
+    stream.close()
 
 
 def test_a_server_that_floods_is_cut_off() -> None:
