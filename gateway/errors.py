@@ -7,7 +7,8 @@ GatewayError
 ├── SourceChanged          a file changed while it was being sent
 ├── SourceFailed           the source drop failed while a payload was read
 ├── HandlerFailed          the handler did not process the item; it may be tried again
-└── DeliveryFailed         the item could not be stored where it should go; not the item's fault
+├── DeliveryFailed         the item could not be stored where it should go; not the item's fault
+└── NotYet                 something there has to be waited for; the item goes back, and the others go on
 """
 
 
@@ -41,3 +42,7 @@ class HandlerFailed(GatewayError):
 
 class DeliveryFailed(GatewayError):
     """The destination failed, not the item: it goes back to ready, and no attempt is counted."""
+
+
+class NotYet(GatewayError):
+    """Something at the destination has to be waited for: the item goes back uncounted, and other items are not held up."""

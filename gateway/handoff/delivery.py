@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from gateway.errors import DeliveryFailed, HandlerFailed, SourceFailed
+from gateway.errors import DeliveryFailed, HandlerFailed, NotYet, SourceFailed
 from gateway.handoff.contents import DropPayload
 from gateway.handoff.driver import Driver
 from protocol.contents import Contents, Payload
@@ -62,8 +62,9 @@ class Delivery:
 class Handler(Protocol):
     """Processes a delivery. Returning means processed.
 
-    Raises HandlerFailed for an attempt that did not succeed, DeliveryFailed where its own target is at fault, IntegrityError
-    for an item whose bytes are wrong. Any other error gives the item back and ends the consumer.
+    Raises HandlerFailed for an attempt that did not succeed, DeliveryFailed where its own target is at fault, NotYet where
+    something at the target has to be waited for, IntegrityError for an item whose bytes are wrong. Any other error gives
+    the item back and ends the consumer.
     """
 
     def __call__(self, delivery: Delivery) -> None: ...
@@ -90,6 +91,8 @@ def handle(handler: Handler, driver: Driver, rules: Rules, operation: Handle) ->
         return Handled(Verdict.FAILED, error=str(error), kind=type(error).__name__), None
     except DeliveryFailed as error:
         return Handled(Verdict.REFUSED, error=str(error), kind=type(error).__name__), error
+    except NotYet as error:
+        return Handled(Verdict.REFUSED, error=str(error), kind=type(error).__name__), None
     except SourceFailed as error:
         trouble = error.__cause__ if isinstance(error.__cause__, TransportError) else error
         return Handled(Verdict.REFUSED, error=str(error), kind=type(error).__name__), trouble

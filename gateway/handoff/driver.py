@@ -54,6 +54,7 @@ from transports.paths import join
 
 T = TypeVar("T")
 
+_CREATES = 3  # tries, where reply after reply is lost
 _LOOKS = (ReadSmall, Scan, Stat, ServerTime)
 
 
@@ -61,7 +62,8 @@ class Driver:
     """Runs procedures to their end, blocking. For one thread, as its connection is.
 
     `made` holds the paths of files that the last procedure made and that are, as far as is known, still there under the
-    same name: after a failed publication, exactly what it may take away later without touching anybody else's.
+    same name: after a failed publication, exactly what it may take away later without touching anybody else's. `doubtful`
+    holds names that are there, empty, and whose making lost its reply.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Driver:
         self.ledger = ledger or MemoryLedger()
         self.handler = handler
         self.made: set[str] = set()
+        self.doubtful: set[str] = set()
         self.connection = connection
         self.clock = clock
         self._backoff = backoff or Backoff()
@@ -85,6 +88,7 @@ class Driver:
         result: Any = None
         failure: BaseException | None = None
         self.made.clear()
+        self.doubtful.clear()
         try:
             while True:
                 operation = procedure.send(result) if failure is None else procedure.throw(failure)
@@ -173,13 +177,9 @@ class Driver:
         hasher = new_hasher(algorithm)
         size = 0
         try:
-            sink = self.connection.retrying(lambda transport: transport.create(path))
+            sink = self._create(path)
         except AlreadyExists:
             return None
-        except OutcomeUnknown as error:
-            self.connection.lost()
-            error.add_note(f"an empty file {path} may be there; nobody reads it")
-            raise
         self.made.add(path)
         try:
             for data in (content,) if isinstance(content, bytes) else content.chunks():
@@ -191,6 +191,24 @@ class Driver:
             self._discard(sink, path, error)
             raise
         return Stored(size, hasher.hexdigest())
+
+    def _create(self, path: str) -> Sink:
+        """A new file; asked for again where the reply was lost and the name is free. Raises OutcomeUnknown where it is not."""
+        for attempt in range(1, _CREATES + 1):
+            try:
+                return self.connection.retrying(lambda transport: transport.create(path))
+            except OutcomeUnknown as error:
+                self.connection.lost()
+                try:
+                    # Should the server still come to the lost request, ours finds the name taken; nothing is replaced.
+                    if attempt < _CREATES and self.connection.retrying(lambda transport: _stat(transport, path)) is None:
+                        continue
+                except TransportError as failure:
+                    error.add_note(f"and it could not be looked up: {failure}")
+                self.doubtful.add(path)
+                error.add_note(f"an empty file {path} may be there; nobody reads it")
+                raise
+        raise AssertionError("the loop returns or raises")
 
     def _discard(self, sink: Sink, path: str, error: BaseException) -> None:
         """Removes a file that we made and could not finish, over a new connection if the old one is gone."""

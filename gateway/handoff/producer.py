@@ -10,12 +10,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from gateway.errors import UnfitSource
+from gateway.errors import NotYet, UnfitSource
 from gateway.handoff.contents import LocalFile, Progress, ignore_progress
 from gateway.handoff.driver import Driver
 from protocol.errors import InvalidManifest, InvalidName, PublishInterrupted, SequenceTaken
 from protocol.manifest import Producer as ProducerFact
 from protocol.names import ItemId, Name
+from protocol.operations import Stat
 from protocol.procedures.adopt import Found, adopt
 from protocol.procedures.publish import Draft, DraftFile, Published, Sign, check_draft, publish
 from protocol.procedures.rename import remove
@@ -82,6 +83,7 @@ class Producer:
     sign: Sign | None = None
     _next: dict[str, int] = field(default_factory=dict)  # where each group's counter was last seen
     _left: set[str] = field(default_factory=set)  # unfinished files of ours that could not be removed yet
+    _doubtful: set[str] = field(default_factory=set)  # empty files that are most likely ours
 
     def send(
         self,
@@ -118,7 +120,7 @@ class Producer:
     def forward(self, draft: Draft, number: int, hashes: Mapping[str, str]) -> Published | None:
         """Publishes under a given number exactly once, however often it is called: None where it was published before.
 
-        `hashes` are the payloads' by suffix. Raises SequenceTaken where the number belongs to another item, or an
+        `hashes` are the payloads' by suffix. Raises SequenceTaken where the number belongs to another item, NotYet where an
         unfinished one is in the way; the rest as `send`.
         """
         check_draft(self.rules, draft)
@@ -126,7 +128,18 @@ class Producer:
             # Ours for certain: nobody else writes to it, so it need not wait for a sweeper.
             if self.driver.run(remove(path)):
                 self._left.discard(path)
+        for path in [path for path in self._doubtful if self._belongs(path, draft.group, number)]:
+            # The name was free right before, so an empty file is our own request's, unless somebody began the same number
+            # in that very moment and has written nothing since. He would find his file gone, and publish nothing.
+            if self.driver.run(_remove_empty(path)):
+                self._doubtful.discard(path)
         found = self.driver.run(adopt(self.rules, ItemId(draft.group, number), draft.key, dict(hashes)))
+        if found is Found.UNFINISHED:
+            title = f"{draft.group}{self.rules.grammar.digits(number)}"
+            raise NotYet(
+                f"{title} is being written there by somebody else, or was left by a writer that was cut. "
+                f"If nobody writes to its before files, remove them"
+            )
         return None if found is Found.PUBLISHED else self._publish(draft, number, given=True)
 
     def _belongs(self, path: str, group: str, number: int) -> bool:
@@ -155,4 +168,11 @@ class Producer:
             raise  # what it left is complete, and is finished by `adopt`, not taken away
         except BaseException:
             self._left |= self.driver.made
+            self._doubtful |= self.driver.doubtful
             raise
+
+
+async def _remove_empty(path: str) -> bool:
+    """Removes a file that is empty; True once nothing of ours can be there."""
+    listed = await Stat(path)
+    return listed is None or listed.size != 0 or await remove(path)
