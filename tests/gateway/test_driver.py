@@ -261,13 +261,27 @@ class TestStore:
         assert at.opened[0].calls == [("create", "new")]
         assert ("delete", "new") in at.opened[1].calls
 
+    def test_a_request_to_make_a_file_that_was_lost_is_made_again(self, store: MemoryStore) -> None:
+        strikes = [0]
+        at = endpoint(lambda: LosesReply(MemoryTransport(store), operation="create", before=True, strikes=strikes))
+        assert one_step(driver_over(at.open), Store("new", Bytes(), DEFAULT_ALGORITHM)) == Stored(1000, sha256(b"x" * 1000))
+        assert len(at.opened) == 2
+
     def test_a_lost_reply_to_the_making_is_told_with_what_may_be_there(self, store: MemoryStore) -> None:
-        at = endpoint(lambda: LosesReply(MemoryTransport(store), operation="create"))
+        strikes = [0]
+        at = endpoint(lambda: LosesReply(MemoryTransport(store), operation="create", strikes=strikes))
         driver = driver_over(at.open)
         with pytest.raises(errors.OutcomeUnknown) as caught:
             one_step(driver, Store("new", Bytes(), DEFAULT_ALGORITHM))
         assert caught.value.__notes__ == ["an empty file new may be there; nobody reads it"]
         assert driver.made == set(), "it may be somebody else's, so it is not ours to take away"
+        assert driver.doubtful == {"new"}
+
+    def test_a_server_that_loses_every_reply_is_not_asked_for_ever(self, store: MemoryStore) -> None:
+        at = endpoint(lambda: LosesReply(MemoryTransport(store), operation="create", before=True))
+        with pytest.raises(errors.OutcomeUnknown):
+            one_step(driver_over(at.open), Store("new", Bytes(), DEFAULT_ALGORITHM))
+        assert at.calls("create") == 3
 
 
 @dataclass
