@@ -97,10 +97,12 @@ class StrictOrder:
         return None
 
     def _about_gap(self, missing: range, last: int | None) -> Turn | None:
-        for number in missing:
-            if last is not None and number <= last:
-                continue  # something later was settled, so this one was waited for, or archived
-            since = self._gaps.setdefault(number, self.clock.monotonic())
+        # Something later was settled, so what is missing below it was waited for, or is archived.
+        waited_for = [number for number in missing if last is None or number > last]
+        for number in waited_for:
+            self._gaps.setdefault(number, self.clock.monotonic())
+        for number in waited_for:
+            since = self._gaps[number]
             title = f"{self.group}{self.rules.grammar.digits(number)}"
             if self.clock.monotonic() - since < self.strictness.gap_timeout:
                 return Turn(None, f"{title} is missing")

@@ -9,8 +9,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from gateway.drop import Drop
 from gateway.handoff.clock import Clock
 from gateway.handoff.consumer import Consumer, Delivery, Event, Result
