@@ -34,7 +34,7 @@ from protocol.manifest import derived_key
 from protocol.names import ItemId, Name
 from protocol.operations import Handle, Handled, Now, ReadLedger, Stat, Verdict, WriteLedger
 from protocol.procedures.claim import read_contents
-from protocol.procedures.finish import PutAway, Reason, complete, fail, payload_names, release
+from protocol.procedures.finish import PutAway, Reason, complete, fail, payload_names, put_back, release
 from protocol.procedures.look import find_item
 from protocol.rules import Rules
 from protocol.states import State
@@ -88,10 +88,12 @@ def item_key(rules: Rules, item: ItemId, contents: Contents) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A run that was recorded in the ledger before its claim, as a replay is: the entry that was read, and ours."""
+    """A run that was recorded in the ledger before its claim, as a replay is: the entry that was read, ours, and the token
+    from which it was claimed."""
 
     read: Entry | None
     started: Entry
+    origin: Name
 
 
 async def consume(
@@ -153,6 +155,11 @@ async def _with_ledger(
 ) -> Consumed:
     key = item_key(rules, claimed.item, contents)
     if begun is not None:
+        if await ReadLedger(key) != begun.started:
+            # We slept between the ledger and the rename, and were taken for dead: another worker has run this replay and put
+            # the token back under the name from which we then claimed it. Or he is about to, and needs it there.
+            await put_back(rules, claimed, begun.origin)
+            raise ClaimLost(f"{rules.layout.path(begun.origin)} was begun by another worker meanwhile, and is his")
         consumed = await _run(rules, claimed, contents, worker, key, begun.read, begun.started)
         if consumed is not None:
             return consumed
@@ -249,6 +256,8 @@ async def _run(
 
 
 async def _complete(rules: Rules, claimed: Name, contents: Contents, key: str, known: Consumed) -> Consumed:
+    # Read while the claim is ours: read after the fence, it might be the word of a later run, of which nothing is put away.
+    entry = await ReadLedger(key)
     try:
         away: PutAway = await complete(rules, claimed, _where_they_are(rules, contents))
     except ClaimLost as error:
@@ -256,7 +265,7 @@ async def _complete(rules: Rules, claimed: Name, contents: Contents, key: str, k
     except (StillBusy, Anomaly) as error:
         return replace(known, result=Result.UNSETTLED, error=str(error))
     if not away.left:
-        await mark_archived(key, claimed)
+        await _mark_archived(key, entry, claimed)
     return replace(known, left=away.left)
 
 
@@ -265,9 +274,8 @@ def _where_they_are(rules: Rules, contents: Contents) -> list[Name]:
     return [name for name in parsed if isinstance(name, Name)]
 
 
-async def mark_archived(key: str, claimed: Name) -> None:
+async def _mark_archived(key: str, entry: Entry | None, claimed: Name) -> None:
     """Notes that the item is put away, so that its name coming back is a replay. A sweep does the same, if this is cut."""
-    entry = await ReadLedger(key)
     if entry is not None and entry.state is LedgerState.DONE and entry.item == claimed.item:
         await WriteLedger(key, entry, replace(entry, state=LedgerState.ARCHIVED, at=(await Now()).utc))
 

@@ -81,6 +81,11 @@ async def release(rules: Rules, claimed: Name) -> None:
     await _fence(rules, claimed, replace(claimed, state=State.READY, owner=""))
 
 
+async def put_back(rules: Rules, claimed: Name, origin: Name) -> None:
+    """Gives an after or error token back that should not have been claimed. Raises ClaimLost, StillBusy."""
+    await _fence(rules, claimed, origin)
+
+
 async def fail(rules: Rules, claimed: Name, payloads: Iterable[Name], reason: Reason) -> PutAway:
     """Makes the item an error image with its reason beside it.
 

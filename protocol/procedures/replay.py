@@ -40,6 +40,8 @@ async def claim_replay(rules: Rules, token: Name, worker: Worker, dead: Collecti
     key = item_key(rules, token.item, contents)
     read = await ReadLedger(key)
     if read is not None and read.item == token.item and read.state is LedgerState.DONE:
+        if await Stat(rules.layout.path(token)) is None:
+            return Outcome.GONE  # seen after the ledger was read, it is the after image of that very run
         archived = replace(read, state=LedgerState.ARCHIVED, at=(await Now()).utc)
         if not await WriteLedger(key, read, archived):
             return Outcome.GONE
@@ -53,7 +55,7 @@ async def claim_replay(rules: Rules, token: Name, worker: Worker, dead: Collecti
     if not await WriteLedger(key, read, started):
         return Outcome.GONE
     claimed = await claim(rules, token, worker.owner)
-    return claimed if isinstance(claimed, Outcome) else (claimed, Begun(read, started))
+    return claimed if isinstance(claimed, Outcome) else (claimed, Begun(read, started, token))
 
 
 async def _may_begin(rules: Rules, token: Name, worker: Worker, read: Entry, dead: Collection[str]) -> bool:
@@ -76,6 +78,8 @@ async def replay(rules: Rules, item: ItemId) -> tuple[str, ...]:
     Raises Anomaly where the item is not an after or error image, or something is in the way; what was renamed by then stays,
     and asking again goes on from there.
     """
+    # Read before the drop is looked at, so that what is `done` by then belongs to the token as it is seen.
+    unarchived = [(key, entry) for key, entry in await UnarchivedKeys() if entry.item == item]
     names = [name for name in await find_item(rules, item) if not name.again]
     tokens = [name for name in names if rules.is_token(name.kind)]
     title = f"{item.group}{rules.grammar.digits(item.number)}"
@@ -83,9 +87,8 @@ async def replay(rules: Rules, item: ItemId) -> tuple[str, ...]:
         states = ", ".join(sorted({name.state.word for name in tokens})) or "not there"
         raise Anomaly(f"{title} is {states}; only an after or error image can be replayed")
     # The ledger first: an entry that is only `done` would make the item look like one that was cut before its completion.
-    for key, entry in await UnarchivedKeys():
-        if entry.item == item:
-            await WriteLedger(key, entry, replace(entry, state=LedgerState.ARCHIVED, at=(await Now()).utc))
+    for key, entry in unarchived:
+        await WriteLedger(key, entry, replace(entry, state=LedgerState.ARCHIVED, at=(await Now()).utc))
     moved = []
     for name in sorted(names, key=lambda n: rules.is_token(n.kind)):
         if name.suffix == REASON_SUFFIX:

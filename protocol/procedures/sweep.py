@@ -14,7 +14,7 @@ from protocol.operations import Claim, Fetch, MakeFolder, Now, Outcome, Publish,
 from protocol.procedures.claim import claim
 from protocol.procedures.consume import Consumed, Worker, recover
 from protocol.procedures.finish import PutAway, Reason, payload_names, put_away, put_away_error
-from protocol.procedures.look import find_item
+from protocol.procedures.look import find_item, snapshot
 from protocol.procedures.rename import drop_twin, remove, rename, same_file
 from protocol.recovery import (
     Action,
@@ -33,7 +33,6 @@ from protocol.recovery import (
     Unfinished,
 )
 from protocol.rules import Rules, Signal
-from protocol.snapshot import Snapshot
 from protocol.states import State
 
 
@@ -135,11 +134,18 @@ async def take_over(rules: Rules, claimed: Name, owner: str) -> Name | None:
     return own if outcome is Outcome.DONE else None
 
 
-async def archive_ledger(rules: Rules, snapshot: Snapshot) -> int:
-    """Notes in the ledger which finished items stand as after images, so that their coming back is a replay."""
+async def archive_ledger(rules: Rules) -> int:
+    """Notes in the ledger which finished items stand as after images, so that their coming back is a replay.
+
+    The ledger is read first and the drop after it: an entry that is `done` by then belongs to the token as it is seen now. The
+    other way round the after image might be that of an earlier run, and a run that is being completed be closed too early.
+    """
     noted = 0
-    away = {view.item for view in snapshot.in_state(State.AFTER)}
-    for key, entry in await UnarchivedKeys():
+    unarchived = await UnarchivedKeys()
+    if not unarchived:
+        return noted
+    away = {view.item for view in (await snapshot(rules)).in_state(State.AFTER)}
+    for key, entry in unarchived:
         if entry.item in away:
             noted += await WriteLedger(key, entry, replace(entry, state=LedgerState.ARCHIVED, at=(await Now()).utc))
     return noted
