@@ -305,7 +305,7 @@ class Consumer:
                     swept: Swept = self.driver.run(carry_out(self._quick, action, self._worker()))
                     if not swept.done:
                         self._notice(swept.text)
-        self.driver.run(archive_ledger(self.rules, seen))
+        self.driver.run(archive_ledger(self.rules))
         return dealt
 
     def _replay(self, token: Name, facts: Facts) -> int:
