@@ -77,8 +77,9 @@ def _ended(refused: list[str], name: str, error: Exception) -> ConnectionFailed:
 def _ways(transport: paramiko.Transport, endpoint: Endpoint, user: str) -> Generator[_Way]:
     for file in endpoint.key_files:
         yield _by_key(transport, user, _load(file, endpoint), f"the key {file}")
-    if endpoint.password is not None:
-        password = endpoint.password.reveal()
+    secret = endpoint.password or endpoint.location.password
+    if secret is not None:
+        password = secret.reveal()
         yield _Way("password", "the password", lambda: transport.auth_password(user, password, fallback=False))
         yield _Way("keyboard-interactive", "the password", lambda: transport.auth_interactive(user, _Answers(password)))
     elif not endpoint.key_files:

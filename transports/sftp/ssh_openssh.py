@@ -77,7 +77,7 @@ def connect_openssh(endpoint: Endpoint, pauses: Pauses) -> tuple[Client, str]:
     Raises Unreachable, HostKeyRejected, AuthenticationFailed, Unsupported (a password is given, no ssh, no SFTP), and
     ServerFailure from the session itself.
     """
-    if endpoint.password is not None or endpoint.key_passphrase is not None:
+    if any(secret is not None for secret in (endpoint.password, endpoint.location.password, endpoint.key_passphrase)):
         raise Unsupported(
             "connect", "", "engine 'openssh' takes no password or passphrase: use a key, an agent, or engine 'paramiko'"
         )
