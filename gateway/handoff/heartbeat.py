@@ -104,7 +104,7 @@ class Heartbeat:
         asked_at = self.clock.suspended()
         try:
             held.beat += 1
-            driver.run(renew_lease(self.rules, self._lease(held)))
+            renewed = driver.run(renew_lease(self.rules, self._lease(held)))
         except (TransportError, ProtocolError) as error:
             # The next beat is soon. If none succeeds the lease is lost by our own clock, and its worker sees to that.
             held.trouble = str(error)
@@ -112,7 +112,10 @@ class Heartbeat:
             return
         with self._lock:
             # From when it was asked for: a reply that took long must not make the lease look younger than it is.
-            held.renewed_at, held.trouble = asked_at, ""
+            if renewed:
+                held.renewed_at, held.trouble = asked_at, ""
+            else:
+                held.trouble = "the lease's file is held open, or the reply was lost"
             given_up = held.owner not in self._held
         if given_up:
             # Given up while it was being renewed: it must not stay behind as the lease of nobody.

@@ -14,10 +14,11 @@ async def take_lease(rules: Rules, lease: Lease) -> None:
         raise Anomaly(f"{path} is there already: another worker has this owner id")
 
 
-async def renew_lease(rules: Rules, lease: Lease) -> None:
+async def renew_lease(rules: Rules, lease: Lease) -> bool:
     """Puts a newer beat in place of the older one; a reader sees one or the other, or for a moment none.
 
-    After a failure the older beat may stand, and a scratch file of ours may be left, which the next renewal takes away.
+    False: it is not known to be there, so that others may see the lease stand still; the next renewal is soon. After a
+    failure the same, and a scratch file of ours may be left, which the next renewal takes away.
     """
     path, scratch = rules.layout.lease(lease.owner), f"T_{lease.owner}.lease"
     content = format_lease(lease)
@@ -29,10 +30,11 @@ async def renew_lease(rules: Rules, lease: Lease) -> None:
     if outcome is Outcome.EXISTS:
         # This server cannot replace. Without its file for a moment, the lease is only missing: that has a grace.
         await Delete(path)
-        await rename(Publish, scratch, path, patience=0)
+        outcome = await rename(Publish, scratch, path, patience=0)
     elif outcome is not Outcome.DONE:
-        # Somebody reads the old one just now, or the reply was lost: the next renewal is soon.
+        # Somebody reads the old one just now, or the reply was lost.
         await remove(scratch)
+    return outcome is Outcome.DONE
 
 
 async def give_up_lease(rules: Rules, owner: str) -> None:
