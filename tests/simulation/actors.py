@@ -232,7 +232,7 @@ async def _heal(setting: Setting, worker: Worker, watch: Watch, unsettled: list[
                         return True
             case _:
                 await carry_out(setting.rules, action, worker)
-    await archive_ledger(setting.rules, seen)
+    await archive_ledger(setting.rules)
     return False
 
 
@@ -256,7 +256,7 @@ async def sweeper(setting: Setting, rounds: int, unwanted: Unwanted = Unwanted.R
                 dead |= without & again.claimants() - set(again.leases)
             for action in plan(seen, setting.rules, Facts(frozenset(dead), now), ages):
                 await carry_out(setting.rules, action, worker, unwanted)
-            await archive_ledger(setting.rules, await snapshot(setting.rules))
+            await archive_ledger(setting.rules)
         except (ProtocolError, Disconnected):
             pass
         await Sleep(TTL / 5)
