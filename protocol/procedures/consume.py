@@ -147,7 +147,8 @@ async def recover(rules: Rules, claimed: Name, worker: Worker) -> Consumed:
 async def settle(rules: Rules, unsettled: Consumed) -> Consumed:
     """Completes an item that was UNSETTLED. It was processed: it is never given back, and never run again."""
     assert unsettled.contents is not None  # noqa: S101 - nothing is UNSETTLED before its handler ran
-    return await _complete(rules, unsettled.claimed, unsettled.contents, unsettled.key, unsettled)
+    known = replace(unsettled, result=Result.PROCESSED, error="")
+    return await _complete(rules, unsettled.claimed, unsettled.contents, unsettled.key, known)
 
 
 async def _with_ledger(
