@@ -17,9 +17,9 @@ from tests.e2e.commands import DROPGATE, Service, clean_environment, dropgate, s
 from tests.e2e.real_files import KINDS, LARGE, RealFile, digest_of, find_files, make_files
 
 GROUP = "real_"
-COUNT = 320
+COUNT = 300
 SENDERS = 3
-ARRIVE_WITHIN = 240.0  # seconds; a bound for the slowest machine, far above what it takes
+ARRIVE_WITHIN = 420.0  # seconds; a bound for the slowest machine, far above what it takes
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def wait_for_arrival(final: Path, count: int, services: list[Service]) -> None:
         time.sleep(0.2)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_real_input_crosses_four_drops_unchanged(
     place: Path, sftp_server: SftpServer, sftp_dir: str, smb_server: SmbServer, smb_dir: str
 ) -> None:
