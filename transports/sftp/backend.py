@@ -36,7 +36,7 @@ class SftpTransport(Transport):
     def __init__(self, client: Client, root: bytes, server: str) -> None:
         """`root` is absolute and is a folder: `over_stream` looks. `server` is what it called itself."""
         self._client = client
-        self._edge = Edge(client, root)
+        self._edge = Edge(client, root, server)
         with asking("connect", ""):
             self.capabilities: Capabilities = find_capabilities(self._edge, server)
 
@@ -78,7 +78,16 @@ class SftpTransport(Transport):
                 handle = self._client.create(target)
             except StatusError as error:
                 raise self._edge.not_made("create", path, error) from error
-        return SftpSink(self._edge, path, handle)
+        sink = SftpSink(self._edge, path, handle)
+        if self._edge.links_inside_rename and self._edge.account is None:
+            # Once in a connection: who owns what is made here is who this account is.
+            try:
+                seen = self._edge.look("create", path)
+            except BaseException:
+                sink.abort()
+                raise
+            self._edge.account = None if seen is None else seen.owner
+        return sink
 
     def open_read(self, path: str) -> Source:
         """Version 3 cannot open without following links, nor keep writers out: the type is looked at before and after.

@@ -83,8 +83,12 @@ def refused(operation: str, path: str, error: StatusError) -> TransportError:
 class Edge:
     """Translates for one connection, whose root is the absolute path `root`."""
 
-    def __init__(self, client: Client, root: bytes) -> None:
+    def __init__(self, client: Client, root: bytes, server: str = "") -> None:
         self.client = client
+        # Whose sftp-server is known to link and unlink inside a RENAME of a file that its account owns.
+        self.links_inside_rename = server.startswith("OpenSSH_") and "Windows" not in server
+        self.account: int | None = None  # the user id that owns what this connection makes, once that was seen
+        self.has_linked = False  # whether a hard link was made here, so that this file system has them
         self._root = root.rstrip(b"/")
         self._folders: set[str] = set()  # seen to be folders, and not links
 

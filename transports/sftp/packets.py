@@ -103,6 +103,7 @@ class Attributes:
     size: int | None
     permissions: int | None
     modified: int | None
+    owner: int | None = None
 
     @property
     def kind(self) -> Kind | None:
@@ -176,8 +177,9 @@ class Fields:
         if flags & ~_KNOWN_FLAGS:
             raise Malformed(f"attribute flags {flags:#x}, of which version 3 does not know all")
         size = self.uint64() if flags & HAS_SIZE else None
-        if flags & _HAS_OWNER:
-            self.take(8)
+        owner = self.uint32() if flags & _HAS_OWNER else None
+        if owner is not None:
+            self.take(4)
         permissions = self.uint32() if flags & HAS_PERMISSIONS else None
         modified = None
         if flags & HAS_TIMES:
@@ -187,7 +189,7 @@ class Fields:
             for _ in range(self.count(smallest=8)):
                 self.string()
                 self.string()
-        return Attributes(size, permissions, modified)
+        return Attributes(size, permissions, modified, owner)
 
     def count(self, *, smallest: int) -> int:
         """A number of things that follow, each at least `smallest` bytes: more than could fit is refused at once."""

@@ -1,5 +1,8 @@
 """Publishing over SFTP: a rename that never replaces, from requests that each promise only a part of it.
 
+0. Version 3's RENAME, where it is known to be link(2) and unlink(2) inside the server: OpenSSH, a file system that has hard
+   links, and a file that this account owns, which it may always link. A client that sleeps or dies in the middle changes
+   nothing then; with two requests of its own it could wake up late and remove a name that has come back meanwhile.
 1. hardlink@openssh.com, then REMOVE of the source. link(2) is one step and never replaces. A cut between the two leaves both
    names, of one file: sizes and contents agree, and the caller removes the source name.
 2. Where the link is refused or not offered: the target is reserved, then the source is posix-renamed over the reservation.
@@ -9,13 +12,14 @@
    is an empty file, made exclusively.
 3. Without posix-rename: a look at the target, then version 3's RENAME. A rival between the two may not be noticed.
 
-RENAME is not used where 1 or 2 can be: inside it OpenSSH falls back, silently, to a look and rename(2) exactly where a link
-is refused, and then two publishers both win.
+RENAME is not used where a link may be refused: inside it OpenSSH falls back, silently, to a look and rename(2) exactly there,
+and then two publishers both win.
 
-The guard of all three is the *target*. In 1 the source name is a second step: a rival that renames the source meanwhile is
+The guard of them all is the *target*. In 1 the source name is a second step: a rival that renames the source meanwhile is
 not noticed. So a step whose guard is the source (a claim, a fence) is a `claim`.
 """
 
+from transports.base import Kind
 from transports.errors import OutcomeUnknown, ServerFailure
 from transports.sftp.client import HARDLINK, POSIX_RENAME
 from transports.sftp.edge import Edge, changing, refused, taken
@@ -28,8 +32,11 @@ _OPERATION = "publish"
 def publish(edge: Edge, src: str, dst: str) -> None:
     """Renames `src` to `dst`, both checked, and never replaces `dst`. Raises as `Transport.publish`."""
     client = edge.client
+    owned = _is_linked_by_rename(edge, src)
     with changing(_OPERATION, src):
-        if client.offers(HARDLINK):
+        if owned:
+            _rename_unseen(edge, src, dst)
+        elif client.offers(HARDLINK):
             refusal = _link(edge, src, dst)
             if refusal is None:
                 _drop_source(edge, src, dst)
@@ -42,6 +49,14 @@ def publish(edge: Edge, src: str, dst: str) -> None:
             _rename_over_reservation(edge, src, dst)
         else:
             _look_and_rename(edge, src, dst)
+
+
+def _is_linked_by_rename(edge: Edge, src: str) -> bool:
+    """Whether RENAME of this file is link and unlink, and nothing else."""
+    if not (edge.links_inside_rename and edge.has_linked and edge.account is not None):
+        return False
+    there = edge.look(_OPERATION, src)
+    return there is not None and there.kind is Kind.FILE and edge.account in (0, there.owner)
 
 
 def _link(edge: Edge, src: str, dst: str) -> StatusError | None:
@@ -58,6 +73,7 @@ def _link(edge: Edge, src: str, dst: str) -> StatusError | None:
         if error.code == Code.FAILURE and type(reason) is ServerFailure:
             return error
         raise reason from error
+    edge.has_linked = True
     return None
 
 
@@ -116,6 +132,10 @@ def _give_up_reservation(edge: Edge, dst: str, refusal: StatusError) -> None:
 def _look_and_rename(edge: Edge, src: str, dst: str) -> None:
     if (found := edge.look(_OPERATION, dst)) is not None:
         raise taken(_OPERATION, dst, found)
+    _rename_unseen(edge, src, dst)
+
+
+def _rename_unseen(edge: Edge, src: str, dst: str) -> None:
     try:
         edge.client.rename(edge.at(src), edge.at(dst))
     except StatusError as error:

@@ -45,9 +45,9 @@ def drop(tmp_path: Path) -> Path:
 def meddled(bare_sftp: BareSftp, drop: Path, opened: ExitStack) -> Meddled:
     drop.mkdir(exist_ok=True)
 
-    def connect(kind: type[M], *options: str) -> tuple[SftpTransport, M]:
+    def connect(kind: type[M], *options: str, server: str = "") -> tuple[SftpTransport, M]:
         stream = kind([*bare_sftp.command, *options])
-        return opened.enter_context(SftpTransport.over_stream(stream, str(drop))), stream
+        return opened.enter_context(SftpTransport.over_stream(stream, str(drop), server=server)), stream
 
     return connect
 

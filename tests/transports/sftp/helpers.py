@@ -20,7 +20,7 @@ class Connect(Protocol):
 class Meddled(Protocol):
     """Opens the folder `drop` with a meddler of the class between; `options` are those of sftp-server."""
 
-    def __call__(self, kind: type[M], *options: str) -> tuple[SftpTransport, M]: ...
+    def __call__(self, kind: type[M], *options: str, server: str = "") -> tuple[SftpTransport, M]: ...
 
 
 def put(transport: Transport, path: str, data: bytes) -> None:

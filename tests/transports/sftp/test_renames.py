@@ -49,6 +49,28 @@ def test_publish_is_a_link_and_a_removal_and_replaces_nothing(meddled: Meddled) 
     assert Op.RENAME not in server.asked
 
 
+def test_openssh_is_left_to_link_and_unlink_by_itself_what_this_account_owns(meddled: Meddled) -> None:
+    """A client that slept between two requests of its own could remove a name that has come back meanwhile."""
+    transport, server = meddled(Meddler, server="OpenSSH_9.2p1")
+    for name in ("one", "two", "three"):
+        put(transport, f"B_{name}", name.encode())
+    transport.publish("B_one", "one")  # the first shows that this file system has hard links
+    server.asked.clear()
+    transport.publish("B_two", "two")
+    assert server.asked == [Op.LSTAT, Op.RENAME]
+    with pytest.raises(AlreadyExists):
+        transport.publish("B_three", "two")
+    assert got(transport.open_read("two")) == b"two"
+
+
+def test_an_unknown_server_is_not_trusted_to_link_inside_a_rename(meddled: Meddled) -> None:
+    transport, server = meddled(Meddler, server="SomeSFTP_1.0")
+    for name in ("one", "two"):
+        put(transport, f"B_{name}", name.encode())
+        transport.publish(f"B_{name}", name)
+    assert Op.RENAME not in server.asked
+
+
 def test_a_taken_name_is_found_by_looking_and_not_by_the_answer(meddled: Meddled, drop: Path) -> None:
     """Case spring-replace-failure-code: OpenSSH says plain FAILURE."""
     transport, _ = meddled(Meddler)
