@@ -2,7 +2,7 @@
 
 import platform
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Self
@@ -13,8 +13,10 @@ from gateway.handoff.driver import Driver
 from gateway.handoff.heartbeat import Heartbeat
 from gateway.handoff.ordering import Ordering, Strictness, StrictOrder
 from gateway.handoff.owner import new_owner
+from gateway.handoff.picking import is_out_of_date, ready_in, share_of
 from gateway.handoff.watch import Watch
 from protocol.contents import Contents
+from protocol.errors import ClaimLost, StillBusy
 from protocol.lease import renewal_interval
 from protocol.names import ItemId, Name
 from protocol.operations import Handle, Handled, Outcome, ServerTime
@@ -26,6 +28,7 @@ from protocol.procedures.replay import claim_replay
 from protocol.procedures.sweep import Swept, archive_ledger, carry_out, take_over
 from protocol.recovery import Ages, Facts, Replay, TakeOver, Tell, plan
 from protocol.rules import Rules
+from protocol.snapshot import Snapshot
 from protocol.states import State
 from transports.errors import TransportError
 
@@ -85,6 +88,8 @@ class Consumer:
     _sweeps: int = 0
     _noticed: set[str] = field(default_factory=set)
     _begun: bool = False
+    _seen: Snapshot | None = None  # a look at the drop that nothing of ours has changed since
+    _crowd: frozenset[str] = frozenset()  # the live workers that the last sweep saw
 
     def sweep_once(self, stop: threading.Event) -> int:
         """Takes whatever can be taken now, until nothing is left or `stop` is set; the number of items it dealt with.
@@ -93,16 +98,18 @@ class Consumer:
         the next item would meet the same; the claim was given back before.
         """
         self._begin()
+        self._seen = None
         self._settle_held()
-        dealt = self._heal(stop) if self.driver.clock.monotonic() >= self._next_sweep else 0
-        for group in self.groups:
-            for token in self._candidates(group):
-                if stop.is_set():
-                    return dealt
-                taken = self._take(token)
-                dealt += taken
-                if not taken and self.ordering is Ordering.STRICT:
-                    break  # the next may only come after this one
+        dealt = self._heal_if_due(stop)
+        if self.ordering is Ordering.STRICT:
+            return dealt + sum(self._take_in_turn(group, stop) for group in self.groups)
+        missed: set[ItemId] = set()
+        again = True
+        while again and not stop.is_set():
+            tokens, again = self._candidates(missed)
+            taken, out_of_date = self._take_listed(tokens, missed, stop)
+            dealt += taken
+            again = again or out_of_date
         return dealt
 
     def holds(self) -> bool:
@@ -151,11 +158,19 @@ class Consumer:
         if self._begun and self.heartbeat is not None:
             self._renounce()
         if self.heartbeat is not None:
-            self.heartbeat.take(self.driver, self.owner)
+            self._take_lease(self.heartbeat)
             self._watch = self._watch or Watch(self.rules, self.driver.clock, lambda: {self.owner}, self.heartbeat.ttl)
         self.driver.run(prepare_owner(self.rules, self.owner))
         self.driver.handler = self._handle
         self._begun = True
+
+    def _take_lease(self, heartbeat: Heartbeat) -> None:
+        try:
+            heartbeat.take(self.driver, self.owner)
+        except BaseException:
+            # Its file may be there all the same, and under the same id the next try would take it for a rival's.
+            self.owner = new_owner(self.driver.clock)
+            raise
 
     def _renounce(self) -> None:
         """Somebody may have taken us for dead: whatever this owner holds is left to be found, and we begin as another."""
@@ -172,58 +187,107 @@ class Consumer:
         for unsettled in [self._unsettled.pop() for _ in range(len(self._unsettled))]:
             self._tell(self.driver.run(settle(self._quick, unsettled)))
         for claimed in [self._held.pop() for _ in range(len(self._held))]:
-            if self._not_before.get(claimed.item, 0) > self.driver.clock.monotonic():
+            waits = self._not_before.get(claimed.item, 0) > self.driver.clock.monotonic()
+            if waits or (self.ordering is Ordering.STRICT and self._overtaken(claimed)):
                 self._held.append(claimed)
             else:
                 self._process(claimed, taken_over=True)
 
     # What there is to take.
 
-    def _candidates(self, group: str) -> Iterator[Name]:
-        if self.ordering is Ordering.STRICT:
-            yield from self._in_strict_order(group)
-            return
-        tokens = self.driver.run(ready_tokens(self.rules, group))
-        self._forget(group, tokens)
-        tokens = [token for token in tokens if self._is_due(token.item)]
-        if self.ordering is Ordering.SHUFFLE:
-            # Each worker in its own order, so that a crowd does not fight for the head of the queue.
-            self.driver.clock.chance.shuffle(tokens)
-        yield from tokens
+    def _look(self) -> Snapshot:
+        """The whole drop: as the sweep has just seen it, or anew."""
+        if self._seen is None:
+            self._seen = self.driver.run(snapshot(self.rules))
+        return self._seen
 
-    def _in_strict_order(self, group: str) -> Iterator[Name]:
-        """The item whose turn it is, again and again, until there is none or it has to wait."""
-        order = self._strict.setdefault(group, StrictOrder(self.rules, self.driver.clock, group, self.strictness))
-        while True:
-            turn = order.next(self.driver.run(snapshot(self.rules)), self.driver.ledger.highest_settled(group))
-            if turn.told:
-                self.notice(turn.told)
-            if turn.token is None or not self._is_due(turn.token.item):
-                return
-            yield turn.token
+    def _ready(self) -> list[Name]:
+        """The ready tokens of our groups, group by group, by number; from one listing, the sweep's if there was one."""
+        if self._seen is None:
+            return self.driver.run(ready_tokens(self.rules, *self.groups))
+        return ready_in(self._seen, self.rules, self.groups)
+
+    def _candidates(self, missed: set[ItemId]) -> tuple[list[Name], bool]:
+        """What to take next, in order, and whether there is more to be looked at after it."""
+        tokens = self._ready()
+        self._forget(tokens)
+        tokens = [token for token in tokens if token.item not in missed and self._is_due(token.item)]
+        if self.ordering is Ordering.FIFO:
+            return tokens, False
+        # Each worker in its own order, so that a crowd does not fight for the head of the queue; and first the share that
+        # falls to it among those who live. What is left of the others' is looked at anew by then.
+        self.driver.clock.chance.shuffle(tokens)
+        share = share_of(tokens, self.owner, self._crowd)
+        return (share, len(share) < len(tokens)) if share else (tokens, False)
 
     def _is_due(self, item: ItemId) -> bool:
         return item not in self._tried and self._not_before.get(item, 0) <= self.driver.clock.monotonic()
 
-    def _forget(self, group: str, tokens: list[Name]) -> None:
+    def _forget(self, tokens: list[Name]) -> None:
         """Drops the memory of items that are no longer ready: another worker settled them, or a person did."""
         ready = {token.item for token in tokens}
-        for item in [i for i in self._not_before if i.group == group and i not in ready]:
+        for item in [item for item in self._not_before if item not in ready]:
             del self._not_before[item]
 
     # Taking one.
 
-    def _take(self, token: Name) -> int:
+    def _take_listed(self, tokens: list[Name], missed: set[ItemId], stop: threading.Event) -> tuple[int, bool]:
+        """Takes one after the other; how many, and whether others have taken so many that the list is out of date.
+
+        What could not be had goes to `missed`, so that a token which is seen, and cannot be claimed, is tried once in a sweep.
+        """
+        taken = lost = healed = 0
+        for token in tokens:
+            if stop.is_set():
+                break
+            outcome = self._take(token)
+            if outcome is Outcome.DONE:
+                taken += 1
+            else:
+                missed.add(token.item)
+                lost += outcome is Outcome.GONE
+            if is_out_of_date(taken, lost):
+                return taken + healed, True
+            # A long list must not keep dead workers' items waiting.
+            healed += self._heal_if_due(stop)
+        return taken + healed, False
+
+    def _take_in_turn(self, group: str, stop: threading.Event) -> int:
+        """The item whose turn it is, again and again, until there is none or it has to wait."""
+        order = self._strict.setdefault(group, StrictOrder(self.rules, self.driver.clock, group, self.strictness))
+        dealt = 0
+        while not stop.is_set():
+            turn = order.next(self._look(), self.driver.ledger.highest_settled(group))
+            if turn.told:
+                self.notice(turn.told)
+            if turn.token is None or not self._is_due(turn.token.item):
+                break
+            if self._take(turn.token) is not Outcome.DONE:
+                break  # the next may only come after this one
+            dealt += 1 + self._heal_if_due(stop)
+        return dealt
+
+    def _take(self, token: Name) -> Outcome:
+        """DONE: claimed, and carried to some end. GONE: another worker won. BUSY: it cannot be had now, and may be later."""
         if self.heartbeat is not None and self.heartbeat.is_lost(self.owner):
             self._begin()  # a long handler, or a suspended machine: not one more claim under the old name
+        self._seen = None
         claimed = self.driver.run(claim(self.rules, token, self.owner))
         if isinstance(claimed, Outcome):
-            return 0  # gone: another worker won. Busy: somebody has it open; it is still there next time
+            return claimed
         if self.ordering is Ordering.STRICT and self._overtaken(claimed):
-            self.driver.run(release(self._quick, claimed))
-            return 0
+            self._step_back(claimed)
+            return Outcome.BUSY
         self._process(claimed)
-        return 1
+        return Outcome.DONE
+
+    def _step_back(self, claimed: Name) -> None:
+        try:
+            self.driver.run(release(self._quick, claimed))
+        except ClaimLost:
+            pass  # somebody else has it, and asks himself the same
+        except StillBusy:
+            self._held.append(claimed)
 
     def _overtaken(self, claimed: Name) -> bool:
         """Whether a lower number is under way: two workers may have looked at the same moment and claimed neighbours."""
@@ -275,16 +339,19 @@ class Consumer:
 
     # Healing.
 
-    def _heal(self, stop: threading.Event) -> int:
+    def _heal_if_due(self, stop: threading.Event) -> int:
         """One sweep: what dead workers left is taken over, what is half put away is finished; the items it dealt with."""
-        if self.heartbeat is None or self._watch is None:
+        if self.heartbeat is None or self._watch is None or self.driver.clock.monotonic() < self._next_sweep:
             return 0
         interval = renewal_interval(self.heartbeat.ttl)
         self._next_sweep = self.driver.clock.monotonic() + interval * (0.75 + self.driver.clock.chance.random() / 2)
         seen = self.driver.run(snapshot(self.rules))
         facts = Facts(self.driver.run(self._watch.dead(seen)), self._server_time())
+        self._crowd = frozenset(seen.leases).difference(facts.dead)
+        actions = plan(seen, self.rules, facts, self.ages)
+        self._seen = seen if not actions else None
         dealt = 0
-        for action in plan(seen, self.rules, facts, self.ages):
+        for action in actions:
             if stop.is_set():
                 break
             match action:

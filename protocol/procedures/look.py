@@ -35,15 +35,16 @@ async def find_item(rules: Rules, item: ItemId) -> list[Name]:
     return [name for name in found if isinstance(name, Name) and name.item == item]
 
 
-async def ready_tokens(rules: Rules, group: str) -> list[Name]:
-    """The tokens of a group's ready items, by number."""
-    entries = await Scan(rules.layout.folder_of(State.READY), f"{group}*")
+async def ready_tokens(rules: Rules, *groups: str) -> list[Name]:
+    """The tokens of some groups' ready items, group by group, by number. One listing, however many groups."""
+    entries = await Scan(rules.layout.folder_of(State.READY), f"{groups[0]}*" if len(groups) == 1 else "*")
     names = (rules.layout.parse(entry.path) for entry in entries if entry.regular)
+    place = {group: index for index, group in enumerate(groups)}
     return sorted(
         (
             n
             for n in names
-            if isinstance(n, Name) and n.state is State.READY and n.item.group == group and rules.is_token(n.kind)
+            if isinstance(n, Name) and n.state is State.READY and n.item.group in place and rules.is_token(n.kind)
         ),
-        key=lambda n: (n.item, n.suffix),
+        key=lambda n: (place[n.item.group], n.item, n.suffix),
     )
