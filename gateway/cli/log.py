@@ -24,7 +24,10 @@ def log(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Tell the story of DROP's items, oldest first: when each was begun, by whom, how it ended. Does not log in anywhere."""
+    """Tell the story of DROP's items.
+
+    Oldest first: when each was begun, by whom, how it ended. Only the ledger is asked, not the server.
+    """
     with failures_end_well():
         source = open_drop(drop, config, layout=layout, signal=signal, width=width)
         wanted = item_of(source.rules, item) if item is not None else None

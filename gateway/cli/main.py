@@ -1,5 +1,7 @@
 """The command `dropgate`."""
 
+import io
+import sys
 from importlib.metadata import version
 from typing import Annotated
 
@@ -45,4 +47,8 @@ for command in (send, receive, run, status, sweep, replay, log):
 
 def main() -> None:
     """The console script."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A file name that the terminal's encoding lacks must not end a command whose work is done.
+            stream.reconfigure(errors="backslashreplace")
     app()

@@ -123,7 +123,10 @@ def receive(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Take items of GROUP out of DROP: claimed, verified, delivered, and kept there as after images."""
+    """Take items of a group out of DROP.
+
+    Each is claimed, verified, delivered, and kept in DROP as an after image.
+    """
     with failures_end_well(), interrupted_by_sigterm():
         if (to is None) == (command is None):
             raise ConfigurationError("say where items go: either --to DIR or --exec 'COMMAND {}'")

@@ -17,7 +17,7 @@ from protocol.rules import Rules
 def replay(
     drop: DropArgument,
     names: Annotated[
-        list[str], typer.Argument(metavar="NAME...", help="Items, such as orders_0000000042, or any file of theirs.")
+        list[str], typer.Argument(metavar="NAME", help="Items, such as orders_0000000042, or any file of theirs.")
     ],
     ledger: LedgerOption = None,
     consumer: ConsumerOption = None,
@@ -28,7 +28,10 @@ def replay(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Rename after or error images of DROP back to ready: they are processed again, and their handler is told."""
+    """Have items of DROP processed again.
+
+    Their after or error images are renamed back to ready, and their handler is told.
+    """
     with failures_end_well():
         source = open_drop(drop, config, host_key, layout=layout, signal=signal, width=width)
         items = [item_of(source.rules, name) for name in names]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gateway.cli.common import failures_end_well
+from gateway.cli.common import DONE, SOME_FAILED, failures_end_well
 from gateway.cli.ledgers import open_ledger_of
 from gateway.cli.logs import set_up_logs
 from gateway.cli.signals import stop_on_signals
@@ -21,7 +21,10 @@ def run(
     config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="The configuration file.", show_default=False)],
     once: Annotated[bool, typer.Option("--once", help="End when every source is empty.")] = False,
 ) -> None:
-    """Carry items along every route of CONFIG. SIGTERM and Ctrl-C finish the item at hand and leave no claim behind."""
+    """Carry items along the routes of CONFIG.toml.
+
+    SIGTERM and Ctrl-C finish the item at hand and leave no claim behind; a second Ctrl-C gives it back.
+    """
     with failures_end_well():
         set_up_logs(sys.stderr)
         if not config.exists():
@@ -31,7 +34,9 @@ def run(
             raise ConfigurationError(f"{config} has no [[route]]; nothing would be done")
         routes = [_route(settings, route, config) for route in settings.route]
         with stop_on_signals() as stop:
-            Daemon(routes, stop).run(once=once)
+            daemon = Daemon(routes, stop)
+            daemon.run(once=once)
+        raise typer.Exit(SOME_FAILED if once and daemon.failed else DONE)
 
 
 def _route(settings: Settings, route: RouteSettings, config: Path) -> Route:

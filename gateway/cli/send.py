@@ -55,7 +55,10 @@ def send(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Publish each FILE as an item of GROUP. Nothing is visible in DROP before it is complete."""
+    """Publish each FILE as an item in DROP.
+
+    No other program sees anything of it before it is complete.
+    """
     with failures_end_well(), interrupted_by_sigterm():
         facts = _meta(meta or [])
         _check_texts(key, suffix)

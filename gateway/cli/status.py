@@ -21,7 +21,7 @@ def status(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Show what DROP holds. Changes nothing."""
+    """Show what DROP holds, and change nothing."""
     with failures_end_well():
         source = open_drop(drop, config, host_key, layout=layout, signal=signal, width=width)
         snapshot = source.snapshot()
@@ -51,7 +51,7 @@ def _tell(title: str, snapshot: Snapshot, grammar: Grammar, limit: int) -> None:
     for problem in snapshot.problems:
         say(f"  ! {problem}")
     if not (snapshot.items or snapshot.foreign or snapshot.scratch):
-        say("  empty")
+        say("  no items")
 
 
 def _tell_items(word: str, views: list[ItemView], grammar: Grammar, limit: int, *, newest: bool) -> None:

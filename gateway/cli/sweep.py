@@ -44,7 +44,10 @@ def sweep(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Finish or give back what dead workers left in DROP, put away what is half put away, and tell of the rest."""
+    """Heal DROP, once.
+
+    What dead workers left is finished or given back, what is half put away is put away, and the rest is told.
+    """
     with failures_end_well():
         if delete and quarantine:
             raise ConfigurationError("--delete and --quarantine exclude each other")

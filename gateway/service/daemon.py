@@ -3,7 +3,7 @@
 import contextlib
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -48,6 +48,7 @@ class Daemon:
     stop: threading.Event
     clock: Clock = field(default_factory=Clock)
     interrupted: threading.Event = field(default_factory=threading.Event)
+    failed: bool = False  # whether an item was not forwarded, and not just left to another worker
 
     def run(self, *, once: bool = False) -> None:
         """Connects every route, then runs them until `stop`; with `once`, until their sources are empty.
@@ -67,12 +68,13 @@ class Daemon:
             raise failures[0]
 
     def _job(self, route: Route, heartbeat: Heartbeat, stack: contextlib.ExitStack, once: bool) -> Callable[[], None]:
-        producer = stack.enter_context(route.destination.producer())
+        groups = dict.fromkeys((*route.destination.groups, *route.groups))
+        producer = stack.enter_context(replace(route.destination, groups=tuple(groups)).producer())
         consumer: Consumer = stack.enter_context(
             route.source.consumer(
                 route.groups,
                 Forward(producer, interruptible(ignore_progress, self.interrupted)),
-                lambda event: _report(route, event),
+                lambda event: self._report(route, event),
                 ledger=route.ledger,
                 heartbeat=heartbeat,
                 notice=lambda text: log.warning("notice", route=route.title, text=text),
@@ -90,19 +92,19 @@ class Daemon:
         loop = Loop(self.stop, self.clock, trouble, route.poll)
         return lambda: (loop.run_once if once else loop.run)(consumer)
 
-
-def _report(route: Route, event: Event) -> None:
-    fields: dict[str, object] = {
-        "route": route.title,
-        "group": event.item.group,
-        "sequence": route.source.rules.grammar.digits(event.item.number),
-        "attempt": event.attempt,
-    }
-    if event.contents is not None:
-        fields["bytes"] = sum(payload.size or 0 for payload in event.contents.payloads)
-    if event.left:
-        fields["left"] = list(event.left)
-    if event.result in (Result.PROCESSED, Result.ACKNOWLEDGED):
-        log.info("forwarded", **fields, outcome=event.outcome)
-    else:
-        log.warning(event.result.value, **fields, error=event.error)
+    def _report(self, route: Route, event: Event) -> None:
+        fields: dict[str, object] = {
+            "route": route.title,
+            "group": event.item.group,
+            "sequence": route.source.rules.grammar.digits(event.item.number),
+            "attempt": event.attempt,
+        }
+        if event.contents is not None:
+            fields["bytes"] = sum(payload.size or 0 for payload in event.contents.payloads)
+        if event.left:
+            fields["left"] = list(event.left)
+        if event.result in (Result.PROCESSED, Result.ACKNOWLEDGED):
+            log.info("forwarded", **fields, outcome=event.outcome)
+        else:
+            self.failed = self.failed or event.result is not Result.LOST
+            log.warning(event.result.value, **fields, error=event.error)
