@@ -1,6 +1,7 @@
 """`dropgate receive`: claims items, verifies them, and delivers them into a folder or to a command."""
 
 import contextlib
+import shutil
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -177,7 +178,11 @@ def _handler(
     stack: contextlib.ExitStack, to: Path | None, command: str | None, advance: Progress, *, original_names: bool
 ) -> Handler:
     if to is None:
-        return ToCommand(split_command(command or ""), advance)
+        words = split_command(command or "")
+        if shutil.which(words[0]) is None:
+            # Told before anything is claimed for it.
+            raise ConfigurationError(f"the command {words[0]!r} cannot be run: there is no such program on the PATH")
+        return ToCommand(words, advance)
     try:
         folder = connect(Endpoint(parse_url(str((to.expanduser() if to.parts[:1] == ("~",) else to).absolute()))))
     except NotFound as error:
