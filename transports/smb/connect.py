@@ -14,6 +14,7 @@ from transports.errors import AuthenticationFailed, Denied, NotFound, ShareNotFo
 from transports.smb import messages, names, renames, replies
 from transports.smb.backend import SmbTransport, scratch_name
 from transports.smb.errors import Refused, edge, from_status
+from transports.smb.files import keep_heap
 from transports.smb.link import CREDITS, BoundedConnection, Link, NoAnswerError, hang_up
 from transports.urls import Location
 
@@ -47,6 +48,7 @@ def connect_smb(endpoint: Endpoint) -> SmbTransport:
         hang_up(connection)
         raise
     connection.finish_by = None
+    keep_heap()
     return transport
 
 
