@@ -98,14 +98,17 @@ def _start(flags: tuple[str, ...]) -> str | None:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    mark = owner.mark_of(process.pid)
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline and process.poll() is None:
         if engine.version():
-            return mark
+            return owner.mark_of(process.pid)
         time.sleep(0.1)
-    process.kill()
-    process.wait()
+    process.terminate()
+    try:
+        process.wait(timeout=20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
     return None
 
 

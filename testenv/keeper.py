@@ -34,6 +34,7 @@ from testenv.processes import ProcessBox
 from testenv.spec import SERVICES, Kind, Name, environment
 
 _PREFIX = "dropgate-testenv-"
+_FAILURES = (CannotStart, engine.EngineFailed, subprocess.SubprocessError)
 
 
 class Facts(TypedDict):
@@ -136,15 +137,17 @@ class Keeper:
 
     def close(self) -> None:
         """Removes every server and the folder of the run, whichever of them fails."""
-        for box in self._boxes.values():
+        # A container that was made and did not start belongs to no box.
+        for remove in (*(box.remove for box in self._boxes.values()), self._remove_containers):
             try:
-                box.remove()
-            except (CannotStart, engine.EngineFailed, subprocess.SubprocessError) as error:
-                sys.stderr.write(f"the {box.service.name} server was not removed: {error}\n")
-        if engine.version() is not None:
-            # A container that was made and did not start belongs to no box.
-            engine.remove([identity for identity, _ in engine.containers(owned_by=self.mark)])
+                remove()
+            except _FAILURES as error:
+                sys.stderr.write(f"a test server was not removed: {error}\n")
         shutil.rmtree(self.run, ignore_errors=True)
+
+    def _remove_containers(self) -> None:
+        if engine.version() is not None:
+            engine.remove([identity for identity, _ in engine.containers(owned_by=self.mark)])
 
 
 def _serve_one(listener: socket.socket, answer: Callable[[dict[str, Any]], object]) -> None:
@@ -155,7 +158,7 @@ def _serve_one(listener: socket.socket, answer: Callable[[dict[str, Any]], objec
             return  # the asker has given up
         try:
             reply: dict[str, object] = {"ok": answer(json.loads(line))}
-        except (CannotStart, engine.EngineFailed) as error:
+        except _FAILURES as error:
             reply = {"error": str(error)}
         stream.write(json.dumps(reply).encode() + b"\n")
 

@@ -11,7 +11,8 @@ from pathlib import Path
 SERVERS = ("openssh-server", "openssh-sftp-server", "openssh-client", "samba", "smbclient", "postgresql")
 ENGINE = ("docker.io", "iptables")
 
-_POLICY = Path("/usr/sbin/policy-rc.d")
+_POLICY = Path("/usr/sbin/policy-rc.d")  # what the packages' scripts ask before they start a service
+_DENIAL = "#!/bin/sh\n# Of dropgate's tests, for as long as they install packages.\nexit 101\n"
 _UNITS = (
     "ssh.service",
     "ssh.socket",
@@ -77,15 +78,16 @@ def _apt(*arguments: str, patience: float) -> None:
 def _without_starting_services() -> Iterator[None]:
     """Keeps the packages' own servers from being started, now and at the next boot: the tests start theirs themselves."""
     before = {unit for unit in _UNITS if _is_known(unit)}
-    ours = not _POLICY.exists()
+    # A run that was killed may have left it.
+    ours = not _POLICY.exists() or _POLICY.read_text(encoding="utf-8", errors="replace") == _DENIAL
     if ours:
-        _POLICY.write_text("#!/bin/sh\nexit 101\n", encoding="ascii")
+        _POLICY.write_text(_DENIAL, encoding="ascii")
         _POLICY.chmod(0o755)
     try:
         yield
     finally:
         if ours:
-            _POLICY.unlink()
+            _POLICY.unlink(missing_ok=True)
         added = [unit for unit in _UNITS if unit not in before and _is_known(unit)]
         if added and shutil.which("systemctl"):
             subprocess.run(["systemctl", "--quiet", "disable", *added], capture_output=True, timeout=60, check=False)

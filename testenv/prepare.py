@@ -70,6 +70,8 @@ def _run(command: list[str]) -> int:
 
 def main(command: list[str]) -> int:
     """Prepares, and runs the command if there is one. The exit code is the command's."""
+    # So that what was begun is cleaned up.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with daemon.in_use():
         try:
             prepare(stop_at_end=bool(command))

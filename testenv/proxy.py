@@ -31,15 +31,17 @@ class _Link:
         self.ended = 0  # directions that are at their end
         self.tasks: list[asyncio.Task[None]] = []
 
-    def reset(self) -> None:
-        """Ends both connections the hard way, as a machine that has lost its state does."""
+    def close(self, *, hard: bool) -> None:
+        """Ends both connections: by RST, as a machine that has lost its state does, or after what is still to be sent."""
         for task in self.tasks:
             task.cancel()
         for end in (self.client, self.server):
-            if end is not None and end.fileno() >= 0:
+            if end is None or end.fileno() < 0:
+                continue
+            if hard:
                 # Lingering for zero seconds sends RST in place of FIN, and drops what was not sent yet.
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                end.close()
+            end.close()
 
 
 class Proxy:
@@ -162,7 +164,9 @@ class Proxy:
             link.tasks.append(self._loop.create_task(self._serve(link)))
 
     async def _serve(self, link: _Link) -> None:
-        if not self._silent:
+        if self._silent:
+            link.lost_bytes = True  # those that the server would have said first
+        else:
             server = socket.socket(socket.AF_INET6 if ":" in self._target[0] else socket.AF_INET)
             server.setblocking(False)
             link.server = server
@@ -229,11 +233,11 @@ class Proxy:
                 self._drop(link)
                 return
             if link.ended == 2:
-                self._drop(link)
+                self._drop(link, hard=False)
             return
 
-    def _drop(self, link: _Link) -> None:
-        link.reset()
+    def _drop(self, link: _Link, *, hard: bool = True) -> None:
+        link.close(hard=hard)
         self._links.discard(link)
 
     def _reset_all(self) -> None:

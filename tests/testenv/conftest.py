@@ -26,6 +26,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("kind", kinds, scope="module")
 
 
+@pytest.fixture(scope="session")
+def some_kind() -> Kind:
+    """One kind that is possible, where it does not matter which."""
+    return _kinds()[0]
+
+
 @dataclass(frozen=True)
 class Servers:
     """An SFTP and an SMB server of one kind, and who keeps them."""

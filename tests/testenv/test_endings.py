@@ -19,7 +19,7 @@ from testenv.containers import ContainerBox
 from testenv.control import KeeperProcess, ServerNotAvailable
 from testenv.processes import ProcessBox
 from testenv.servers import SftpServer
-from testenv.spec import ROOT, SERVICES, environment
+from testenv.spec import ROOT, SERVICES, Kind, environment
 
 PATIENCE = 60.0
 
@@ -110,22 +110,24 @@ class InnerRun:
 
 
 @pytest.mark.parametrize("options", [(), ("-n2",)], ids=["alone", "xdist"])
-def test_a_run_names_its_servers_at_its_end_and_leaves_nothing(kind: str, options: tuple[str, ...], tmp_path: Path) -> None:
-    run = InnerRun(tmp_path, kind, *options, sleeps=0)
+def test_a_run_names_its_servers_at_its_end_and_leaves_nothing(
+    some_kind: Kind, options: tuple[str, ...], tmp_path: Path
+) -> None:
+    run = InnerRun(tmp_path, some_kind, *options, sleeps=0)
     said = run.end()
     assert run.process.returncode == 0, said
     _, sftp, smb, closing_line = said.partition("= servers =")[2].splitlines()
     assert sftp.startswith("sftp   OpenSSH_")
     assert smb.startswith("smb    Samba ")
-    assert f", {kind} (" in sftp
-    assert f", {kind} (" in smb
+    assert f", {some_kind} (" in sftp
+    assert f", {some_kind} (" in smb
     assert "1 passed" in closing_line
     assert run.left() == []
 
 
 @pytest.mark.parametrize("options", [(), ("-n2",)], ids=["alone", "xdist"])
-def test_ctrl_c_leaves_nothing(kind: str, options: tuple[str, ...], tmp_path: Path) -> None:
-    run = InnerRun(tmp_path, kind, *options)
+def test_ctrl_c_leaves_nothing(some_kind: Kind, options: tuple[str, ...], tmp_path: Path) -> None:
+    run = InnerRun(tmp_path, some_kind, *options)
     run.wait_for_servers()
     run.send(signal.SIGINT)
     run.end()
