@@ -67,5 +67,5 @@ class KeeperProcess:
 
     def close(self) -> None:
         """Has everything removed, and returns when it is."""
-        # Closes standard input, which is what the keeper waits for, and takes the rest of its output.
-        self._process.communicate(timeout=60)
+        # A word, not only the end of its input: a forked child may hold the other end of the pipe open.
+        self._process.communicate("end\n", timeout=60)
