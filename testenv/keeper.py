@@ -1,7 +1,8 @@
 """The process that owns the servers of one test process: starts each when first asked for it, and removes them all at the end.
 
 It is a process of its own, in a session of its own, so that neither Ctrl-C nor a killed test run can end it first. It goes when
-its standard input ends or says anything, and it does end however its parent ended. What even a killed keeper leaves is removed by the next one.
+its standard input says anything or ends, as it does however its parent ended. What even a killed keeper leaves is removed by
+the next one.
 
 It prints one line, the path of a socket. Each connection there brings one request and takes one answer, both a line of JSON:
 
