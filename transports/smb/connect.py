@@ -2,7 +2,6 @@
 
 import time
 
-import spnego.exceptions
 from smbprotocol import Dialects
 from smbprotocol.exceptions import SMBException, SMBResponseException
 from smbprotocol.session import Session
@@ -78,17 +77,15 @@ def _log_in(connection: BoundedConnection, endpoint: Endpoint) -> Session:
     session = Session(connection, user or None, secret.reveal() if secret else None, require_encryption=endpoint.encrypt)
     try:
         session.connect()
-    except NoAnswerError as error:
-        raise Unreachable("connect", "", f"{_called(location)} does not answer the login in time") from error
     except SMBResponseException as error:
         known = from_status("connect", "", error.status)
         raise type(known)("connect", "", f"{who}: {known.detail}") from error
-    except (SMBException, spnego.exceptions.SpnegoError) as error:
-        # Among them a login as guest, which can neither sign nor encrypt.
-        hint = "" if secret else "; no password is given"
-        raise AuthenticationFailed("connect", "", f"{who}: {error}{hint}") from error
     except Exception as error:
-        # Whatever ended the receiving thread is raised in the waiting one.
+        # Whatever ended the receiving thread is raised in the waiting one, and need not be an error of smbprotocol.
+        if isinstance(error, SMBException) and not isinstance(error, NoAnswerError) and connection.connected:
+            # The connection lives, so it is the login: among them one as guest, which can neither sign nor encrypt.
+            hint = "" if secret else "; no password is given"
+            raise AuthenticationFailed("connect", "", f"{who}: {error}{hint}") from error
         raise Unreachable("connect", "", f"{_called(location)} ended the login: {error}") from error
     finally:
         session.password = None  # smbprotocol would keep it for as long as the session lives

@@ -107,6 +107,11 @@ class BoundedConnection(Connection):  # type: ignore[misc]  # smbprotocol ships 
             self._transport = _BoundedTcp(made.server, made.port, made.timeout)
             self._transport.reply = self.reply
 
+    @property
+    def connected(self) -> bool:
+        """Whether the TCP connection was there when it was last used."""
+        return self._transport is not None and bool(self._transport.connected)
+
     def patience(self) -> float:
         """How long the next answer may take."""
         return self.reply if self.finish_by is None else max(0.0, self.finish_by - time.monotonic())

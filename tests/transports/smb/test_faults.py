@@ -4,8 +4,10 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+from smbprotocol.connection import Connection
 
 from testenv.proxy import Proxy
 from testenv.servers import SmbServer
@@ -18,6 +20,17 @@ QUICK = Timeouts(connect=5.0, reply=1.0)
 AT_MOST = 6.0  # seconds, for a call that is given one
 
 Proxied = Callable[..., SmbTransport]
+
+
+class Second:
+    """True of the second piece that it is shown."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    def __call__(self, piece: bytes) -> bool:
+        self.seen += 1
+        return self.seen == 2
 
 
 @pytest.fixture
@@ -128,14 +141,7 @@ def test_a_lost_answer_to_replace_leaves_one_of_the_two_files(connect: Connect, 
     beside = connect()
     fill(beside, "x", b"new")
     fill(beside, "y", b"old")
-    requests = 0
-
-    def second(piece: bytes) -> bool:
-        nonlocal requests
-        requests += 1
-        return requests == 2
-
-    proxy.cut_reply_after(second)
+    proxy.cut_reply_after(Second())
     with pytest.raises(OutcomeUnknown):
         through.replace("x", "y")
     deadline = time.monotonic() + 10
@@ -206,3 +212,52 @@ def test_a_child_of_a_fork_is_told_and_the_parent_goes_on(drop: SmbTransport, fo
     assert ended[0] == child
     assert content(drop, "x") == b"data"
     assert names(drop) == ["x"]
+
+
+def test_a_server_that_grants_no_credits_ends_a_call_in_bounded_time(connect: Connect) -> None:
+    """smb-credits: there is nothing under way whose answer could bring any."""
+    drop = connect(timeouts=QUICK)
+    window = drop._link._connection.sequence_window
+    window["high"] = window["low"]
+    started = time.monotonic()
+    with pytest.raises(Unreachable, match="credits"):
+        drop.claim("x", "y")
+    assert time.monotonic() - started < AT_MOST
+
+
+def test_a_publication_whose_last_answer_is_lost_is_published(connect: Connect, proxy: Proxy, through: SmbTransport) -> None:
+    beside = connect()
+    fill(beside, "x", b"data")
+    proxy.cut_reply_after(Second())
+    with pytest.raises(OutcomeUnknown, match="published as 'y'"):
+        through.publish("x", "y")
+    deadline = time.monotonic() + 10
+    while names(beside) != ["y"] and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert content(beside, "y") == b"data"
+
+
+def test_without_hard_links_a_lost_answer_leaves_an_empty_file(connect: Connect, proxy: Proxy, through: SmbTransport) -> None:
+    beside = connect()
+    fill(beside, "x", b"data")
+    through._hard_links = False
+    proxy.cut_reply_after(Second())
+    with pytest.raises(OutcomeUnknown):
+        through.publish("x", "y")
+    assert names(beside) == ["x", "y"]
+    assert content(beside, "y") == b""
+
+
+def test_an_interrupt_while_a_request_is_sent_ends_the_connection(drop: SmbTransport, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a frame may be out, and whatever came next would be read as its other half."""
+    fill(drop, "x")
+
+    def interrupted(*_: object, **__: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Connection, "_send", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            drop.claim("x", "y")
+    with pytest.raises(Unreachable, match="interrupted"):
+        drop.claim("x", "y")

@@ -1,18 +1,22 @@
 """Listings over SMB: streamed, filtered by exact case, not ended by a strange name, and without a handle left behind."""
 
 import os
+import struct
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from smbprotocol.ioctl import CtlCode, IOCTLFlags, SMB2IOCTLRequest
 
 from tests.transports.smb.beside import Connect, content, fill, names
 from transports.base import Kind
 from transports.errors import Busy, NotFound, UnsafePath
-from transports.smb import SmbTransport
+from transports.smb import SmbTransport, messages
+from transports.smb.messages import Message
 from transports.smb.names import pattern_on_wire, refused_because
+from transports.smb.replies import listed
 
 MANY = 6000
 MANGLED = (b"CON", b"nul.csv", b"x.csv.", b"x.csv ", b"a:b", b"back\\slash")
@@ -173,6 +177,51 @@ def test_a_watched_folder_that_is_gone_is_told_or_waited_out(drop: SmbTransport,
     assert time.monotonic() - started < 10
     with pytest.raises(NotFound):
         drop.stat("watched")
+
+
+def unknown_request(file_id: bytes) -> Message:
+    """What this server supports as little as another one supports notification."""
+    message = SMB2IOCTLRequest()
+    message["ctl_code"] = CtlCode.FSCTL_PIPE_TRANSCEIVE
+    message["file_id"] = file_id
+    message["flags"] = IOCTLFlags.SMB2_0_IOCTL_IS_FSCTL
+    return message
+
+
+def test_where_there_is_no_notification_the_wait_is_a_pause(drop: SmbTransport, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(messages, "watch", unknown_request)
+    drop.wait_for_change("", 0.3)
+    drop.wait_for_change("", 0.3)
+    assert not drop.capabilities.notification
+    started = time.monotonic()
+    drop.wait_for_change("", 0.3)
+    assert 0.3 <= time.monotonic() - started < 5
+
+
+def listed_as(raw: bytes, attributes: int, tag: int) -> bytes:
+    """One entry of FileFullDirectoryInformation."""
+    return struct.pack("<II4QQQIII", 0, 0, 0, 0, 0, 0, 5, 8, attributes, len(raw), tag) + raw
+
+
+@pytest.mark.parametrize(
+    ("attributes", "tag", "kind"),
+    [
+        (0x20, 0, Kind.FILE),
+        (0x10, 0, Kind.FOLDER),
+        (0x420, 0xA000000C, Kind.LINK),  # a symbolic link
+        (0x410, 0xA0000003, Kind.LINK),  # a junction
+        (0x420, 0x80000013, Kind.FILE),  # deduplicated by Windows
+    ],
+)
+def test_only_what_stands_for_another_name_is_a_link(attributes: int, tag: int, kind: Kind) -> None:
+    """Windows shows links; Samba follows them, so that they cannot be had for real."""
+    (entry,) = listed(listed_as("x".encode("utf-16-le"), attributes, tag))
+    assert (entry.name, entry.size, entry.kind) == ("x", 5, kind)
+
+
+def test_a_name_that_is_half_a_character_is_read_and_refused() -> None:
+    (entry,) = listed(listed_as(b"x\x00\x3d\xd8", 0x20, 0))
+    assert refused_because(entry.name)
 
 
 @pytest.mark.parametrize("pattern", ["*", "a?b*", "B_*.csv", "x<y", "x.", "x ", "***", "a\0b", "\U0001f4be?"])

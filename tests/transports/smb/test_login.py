@@ -130,6 +130,17 @@ def test_a_server_that_falls_silent_during_the_login_is_unreachable(
     assert time.monotonic() - started < 5
 
 
+def test_a_login_that_is_cut_is_no_refused_password(
+    connect: Connect, smb_server: SmbServer, proxy_factory: Callable[[str, int], Proxy]
+) -> None:
+    proxy = proxy_factory(smb_server.host, smb_server.port)
+    proxy.cut_reply_after(600)
+    with pytest.raises(Unreachable):
+        connect(port=proxy.port)
+    assert proxy.replies_cut == 1
+    assert connect(port=proxy.port).capabilities.server
+
+
 def test_a_server_of_another_kind_is_unreachable(connect: Connect, ssh_like_server: int) -> None:
     started = time.monotonic()
     with pytest.raises(Unreachable):
