@@ -17,6 +17,8 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("protocol", "transports", "gateway")
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
+pytestmark = pytest.mark.xdist_group("packaging")  # one wheel and one environment for all of them
+
 # In the empty environment: where the packages come from, and every module of them, imported.
 IMPORT_ALL = """
 import importlib, pkgutil, sys
