@@ -62,8 +62,13 @@ def _prepare_sqlite(connection: sqlite3.Connection, record: ConnectionPoolEntry)
     del record
     # With a write-ahead log readers and the writer do not wait for each other. FULL: NORMAL may lose the last transactions
     # with the power, and a `started` that is lost lets a handler run again without being told.
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
+    try:
+        # The first switch fails at once where another process is at it; whoever opens the ledger tries again.
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+    except BaseException:
+        connection.close()
+        raise
 
 
 def _begin_sqlite(connection: Connection) -> None:

@@ -81,7 +81,9 @@ class JournalLedger(Ledger):
                     case False:
                         return False
                     case None if not self._replay.sealed:
-                        raise Damaged("the line that was just appended is not in it: it was cut short or replaced")
+                        raise Damaged(
+                            self._number, "the line that was just appended is not in it: it was cut short or replaced"
+                        )
 
     def read(self, key: str) -> Entry | None:
         with self._lock, self._translated():
@@ -116,7 +118,7 @@ class JournalLedger(Ledger):
             raise ConfigurationError(f"{self}: {error}; every worker of this host needs the later one") from error
         except Damaged as error:
             raise LedgerUnavailable(
-                f"{self} is damaged: {self._folder.file(self._number).name}: {error}. Stop the workers that share it, and "
+                f"{self} is damaged: {error}. Stop the workers that share it, and "
                 "restore the folder, or move it away: then nothing is known of what was done before"
             ) from error
         except OSError as error:
@@ -164,7 +166,7 @@ class JournalLedger(Ledger):
         if os.fstat(self._handle()).st_nlink == 0:
             self._read_on()
             if not self._replay.sealed:
-                raise Damaged("it was removed")
+                raise Damaged(self._number, "it was removed")
         deadline = self._clock.monotonic() + _COURTESY
         while self._replay.sealed:
             if self._open(self._number + 1) or self._open_last():
@@ -183,7 +185,7 @@ class JournalLedger(Ledger):
                 prepared.link()
             numbers = self._folder.numbers()
         if not numbers or numbers[-1] < self._number:
-            raise Damaged("it and what followed it were removed")
+            raise Damaged(self._number, "it and what followed it were removed")
         return (numbers[-1] > self._number or self._reader is None) and self._open(numbers[-1])
 
     def _open(self, number: int) -> bool:
@@ -191,16 +193,19 @@ class JournalLedger(Ledger):
             handle = os.open(self._folder.file(number), os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         except FileNotFoundError:
             return False
+        follows = self._replay.sealed and number == self._number + 1
+        replay = self._replay.successor() if follows else Replay(number, self._consumer)
         self._drop()
-        self._reader, self._replay, self._number = LineReader(handle), Replay(number, self._consumer), number
+        self._reader, self._replay, self._number = LineReader(handle), replay, number
         # Its name has to be on the disk before anybody relies on what is in it.
         self._folder.sync()
         return True
 
     def _drop(self) -> None:
+        """Forgets the file and what was read of it."""
         if self._reader is not None:
             os.close(self._reader.handle)
-        self._reader = None
+        self._reader, self._replay = None, Replay(0, self._consumer)
 
     @contextmanager
     def _begun(self) -> Iterator[Prepared]:
@@ -223,6 +228,7 @@ class JournalLedger(Ledger):
         except OSError:
             # The change that was asked for is made, and is not to be reported as failed: a full disk will be by the next.
             self._compact_at *= 2
+            self._replay.touched = None
 
     def _compact(self) -> None:
         """Seals the live file and goes on with a shorter one."""

@@ -26,6 +26,11 @@ _PREPARED = re.compile(r"([0-9]{10})\..+\.tmp")
 _READ = 1 << 20  # bytes
 
 
+def file_name(number: int) -> str:
+    """What a number is called."""
+    return f"{number:010d}.journal"
+
+
 class JournalFolder:
     """The folder of one consumer group's journal. Raises OSError throughout."""
 
@@ -38,7 +43,7 @@ class JournalFolder:
 
     def file(self, number: int) -> Path:
         """Where a number is."""
-        return self.path / f"{number:010d}.journal"
+        return self.path / file_name(number)
 
     def prepare(self, number: int, mark: str) -> "Prepared":
         """An empty file that can become this number. `mark` is the preparer's own."""

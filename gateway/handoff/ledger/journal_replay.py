@@ -4,12 +4,16 @@ from collections.abc import Iterator
 
 from gateway.handoff.ledger.base import Event
 from gateway.handoff.ledger.index import Index
-from gateway.handoff.ledger.journal_lines import FORMAT, Head, Line, Record, Seal, decoded
+from gateway.handoff.ledger.journal_files import file_name
+from gateway.handoff.ledger.journal_lines import FORMAT, Head, Line, Record, Seal, decoded, is_kept
 from protocol.ledger import Entry
 
 
 class Damaged(Exception):
-    """The file is not what its writers wrote. The text says where."""
+    """A file is not what its writers wrote. The text says which, and where."""
+
+    def __init__(self, number: int, text: str) -> None:
+        super().__init__(f"{file_name(number)}: {text}")
 
 
 class LaterFormat(Exception):
@@ -27,6 +31,14 @@ class Replay:
         self._versions: dict[str, int] = {}
         self._head = Head(FORMAT, number, consumer)
         self._has_head = False
+        self._knows_kept = False
+
+    def successor(self) -> "Replay":
+        """The replay of the file that follows this sealed one. It begins with what is known, so that is not read again."""
+        following = Replay(self._head.number + 1, self._head.consumer)
+        following.index, following._versions = self.index, self._versions
+        following._knows_kept = True
+        return following
 
     def version(self, key: str) -> int:
         """How often a key was changed."""
@@ -43,6 +55,9 @@ class Replay:
 
         Raises Damaged and LaterFormat.
         """
+        if self._knows_kept and is_kept(data):
+            self.kept_until = offset
+            return None
         line = decoded(data)
         if line is None or self.sealed:
             return None
@@ -56,13 +71,13 @@ class Replay:
                 self.sealed = True
                 return line, True
             case Head():
-                raise Damaged(f"it begins anew before byte {offset}")
+                raise Damaged(self._head.number, f"it begins anew before byte {offset}")
 
     def _check_head(self, line: Line) -> None:
         if isinstance(line, Head) and line.format > FORMAT:
             raise LaterFormat(f"it is of format {line.format}, and this dropgate knows {FORMAT}")
         if line != self._head:
-            raise Damaged("its beginning is not that of this consumer group's file")
+            raise Damaged(self._head.number, "its beginning is not that of this consumer group's file")
         self._has_head = True
 
     def _put(self, version: int, by: str, key: str, entry: Entry, offset: int) -> bool:
@@ -73,7 +88,7 @@ class Replay:
             return False  # another one's line came first
         elif version > present + 1:
             # Its writer has seen a line that is not here: nobody can say any more what is true.
-            raise Damaged(f"a line of the key {key!r} is missing before byte {offset}")
+            raise Damaged(self._head.number, f"a line of the key {key!r} is missing before byte {offset}")
         self._versions[key] = version
         self.index.put(key, entry)
         if self.touched is not None:

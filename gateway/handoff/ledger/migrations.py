@@ -9,9 +9,10 @@ its user, and a linear list of statements needs nothing else of it.
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy import Connection, inspect, text
 
 from gateway.errors import ConfigurationError
+from gateway.handoff.ledger.engines import Database
 
 VERSION_TABLE = "dropgate_schema"
 
@@ -53,22 +54,23 @@ REVISIONS: tuple[Sequence[str], ...] = (
 _LOCK = 0x64726F7067617465  # PostgreSQL's advisory locks are numbers; these are the letters "dropgate"
 
 
-def migrate(engine: Engine, target: int = len(REVISIONS)) -> None:
-    """The database has all tables of revision `target` on return. Its transactions must exclude other writers on SQLite.
+def migrate(database: Database, target: int = len(REVISIONS)) -> None:
+    """The database has all tables of revision `target` on return.
 
     Raises ConfigurationError where a later dropgate has made the tables, and SQLAlchemy's errors.
     """
-    with engine.connect() as connection:
+    with database.reads.connect() as connection:
         if inspect(connection).has_table(VERSION_TABLE) and _version(connection) == target:
             return  # nearly always; and an account that may not create tables must get past here
-    with engine.begin() as connection:
-        if engine.dialect.name == "postgresql":
+    dialect = database.writes.dialect.name
+    with database.writes.begin() as connection:  # in SQLite, that is a lock by itself
+        if dialect == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
         connection.execute(text(f"CREATE TABLE IF NOT EXISTS {VERSION_TABLE} (version BIGINT NOT NULL)"))
         version = _version(connection)
         for revision in REVISIONS[version:target]:
             for statement in revision:
-                connection.execute(text(statement.format_map(_WORDS[engine.dialect.name])))
+                connection.execute(text(statement.format_map(_WORDS[dialect])))
         if version < target:
             connection.execute(text(f"DELETE FROM {VERSION_TABLE}"))  # noqa: S608 - a constant
             connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES (:version)"), {"version": target})  # noqa: S608 - same

@@ -49,7 +49,7 @@ class SqlLedger(Ledger):
         self._pid = os.getpid()
         self._insert = _INSERT[database.writes.dialect.name]
         try:
-            self._retrying(lambda: migrate(database.writes), is_lock_wait)
+            self._retrying(lambda: migrate(database), is_lock_wait)
         except BaseException:
             self.close()
             raise
@@ -140,6 +140,7 @@ class SqlLedger(Ledger):
             try:
                 connection.commit()
             except SQLAlchemyError as error:
+                connection.close()  # what is left of it may hold the lock that looking takes
                 self._look_after(error, key, done)
 
     def _begun(self, key: str, started: Entry) -> Connection:

@@ -226,31 +226,33 @@ def test_a_file_whose_sealer_died_is_followed_all_the_same(written: Path) -> Non
         assert [event.entry.generation for event in ledger.history()] == [1, 1, 1, 2]
 
 
-def test_a_file_that_a_frozen_process_has_prepared_cannot_come_in_late(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_file_that_a_process_prepares_too_late_is_not_wanted(tmp_path: Path, number: int) -> None:
     with closing(open_journal(tmp_path, compact_at=2000, keep=0)) as ledger:
-        folder = JournalFolder(tmp_path / TEAM)
-        following = ledger._number + 1
-        late = folder.prepare(following, "frozen")
         change(ledger, "k", 60)
-        assert following < min(folder.numbers())
+        folder = JournalFolder(tmp_path / TEAM)
+        assert number < min(folder.numbers())
+        late = folder.prepare(number, "late")
         late.link()
         late.close()
-        assert following not in folder.numbers()
+        assert number not in folder.numbers()
 
 
-def test_a_first_file_that_a_frozen_process_has_prepared_cannot_come_in_late(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_process_that_freezes_right_before_its_link_cannot_link_late(
+    tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / TEAM).mkdir()
     folder = JournalFolder(tmp_path / TEAM)
-    late, later = folder.prepare(1, "frozen"), folder.prepare(1, "frozen-too")
+    frozen = folder.prepare(number, "frozen")
     with closing(open_journal(tmp_path, compact_at=2000, keep=0)) as ledger:
-        late.link()
         change(ledger, "k", 60)
-        assert 1 not in folder.numbers()
-        later.link()
-        assert 1 not in folder.numbers()
-    late.close()
-    later.close()
-    assert len(list((tmp_path / TEAM).iterdir())) == 2, "and nothing that was prepared is left"
+        assert number < min(folder.numbers())
+        monkeypatch.setattr(frozen, "_is_wanted", lambda: True)  # it had looked in time
+        frozen.link()
+        frozen.close()
+        assert number not in folder.numbers()
+        assert len(list((tmp_path / TEAM).iterdir())) == 2, "and nothing that was prepared is left"
 
 
 def test_what_an_interrupt_cuts_short_is_read_anew(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:

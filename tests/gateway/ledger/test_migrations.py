@@ -29,11 +29,17 @@ def database_of(place: Place) -> Database:
 
 
 @pytest.fixture
-def engine(sql: Place) -> Iterator[Engine]:
+def database(sql: Place) -> Iterator[Database]:
     """An empty database."""
     database = database_of(sql)
-    yield database.writes
+    yield database
     database.writes.dispose()
+
+
+@pytest.fixture
+def engine(database: Database) -> Engine:
+    """Its transactions."""
+    return database.writes
 
 
 def columns(engine: Engine, table: str) -> dict[str, tuple[str, bool]]:
@@ -53,8 +59,8 @@ def versions(engine: Engine) -> list[int]:
         return list(connection.execute(text(f"SELECT version FROM {VERSION_TABLE}")).scalars())  # noqa: S608 - a constant
 
 
-def test_an_empty_database_gets_the_tables_that_the_ledger_uses(engine: Engine) -> None:
-    migrate(engine)
+def test_an_empty_database_gets_the_tables_that_the_ledger_uses(database: Database, engine: Engine) -> None:
+    migrate(database)
     assert set(inspect(engine).get_table_names()) == {*METADATA.tables, VERSION_TABLE}
     for name, table in METADATA.tables.items():
         expected = {column.name: (family(column.type), column.nullable) for column in table.columns}
@@ -64,17 +70,17 @@ def test_an_empty_database_gets_the_tables_that_the_ledger_uses(engine: Engine) 
     assert versions(engine) == [len(REVISIONS)]
 
 
-def test_tables_that_are_there_are_left_as_they_are(engine: Engine) -> None:
-    migrate(engine)
+def test_tables_that_are_there_are_left_as_they_are(database: Database, engine: Engine) -> None:
+    migrate(database)
     with engine.begin() as connection:
         connection.execute(text("INSERT INTO dropgate_schema VALUES (1)"))  # would be tidied, if it were gone through again
-    migrate(engine)
+    migrate(database)
     assert sorted(versions(engine)) == [1, len(REVISIONS)]
 
 
 @pytest.mark.parametrize("revision", range(1, len(REVISIONS)))
-def test_what_an_older_dropgate_has_recorded_stays(sql: Place, engine: Engine, revision: int) -> None:
-    migrate(engine, revision)
+def test_what_an_older_dropgate_has_recorded_stays(sql: Place, database: Database, engine: Engine, revision: int) -> None:
+    migrate(database, revision)
     done = replace(entry(7), state=LedgerState.DONE, result="C:\\temp")
     with engine.begin() as connection:
         row = {"consumer": TEAM, "key": "k", "key_digest": digest_of("k"), **values_of(done)}
@@ -87,16 +93,16 @@ def test_what_an_older_dropgate_has_recorded_stays(sql: Place, engine: Engine, r
 
 
 @pytest.mark.parametrize("revision", range(len(REVISIONS)))
-def test_several_that_open_it_at_once_bring_it_up_to_date_once(sql: Place, engine: Engine, revision: int) -> None:
+def test_several_that_open_it_at_once_bring_it_up_to_date_once(
+    sql: Place, database: Database, engine: Engine, revision: int
+) -> None:
     if revision:
-        migrate(engine, revision)
+        migrate(database, revision)
     start = Barrier(4)
 
     def open_one(_: int) -> None:
-        database = database_of(sql)
         start.wait()
-        migrate(database.writes)
-        database.writes.dispose()
+        sql.open().close()
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(open_one, range(4)))
@@ -109,18 +115,20 @@ def test_processes_that_open_an_empty_database_at_once_all_get_on(sql: Place) ->
     assert sorted(won) == [0, 1, 2]
 
 
-def test_a_revision_that_fails_leaves_what_was_there(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    migrate(engine, 1)
+def test_a_revision_that_fails_leaves_what_was_there(
+    database: Database, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migrate(database, 1)
     broken = (*REVISIONS[:1], ("CREATE TABLE half_made (x BIGINT)", "CREATE TABLE half_made (x BIGINT)"))
     monkeypatch.setattr("gateway.handoff.ledger.migrations.REVISIONS", broken)
     with pytest.raises(Exception, match="half_made"):
-        migrate(engine, 2)
+        migrate(database, 2)
     assert "half_made" not in inspect(engine).get_table_names()
     assert versions(engine) == [1]
 
 
-def test_tables_of_a_later_dropgate_are_refused_and_left_alone(sql: Place, engine: Engine) -> None:
-    migrate(engine)
+def test_tables_of_a_later_dropgate_are_refused_and_left_alone(sql: Place, database: Database, engine: Engine) -> None:
+    migrate(database)
     with engine.begin() as connection:
         connection.execute(text("UPDATE dropgate_schema SET version = 99"))
     with pytest.raises(ConfigurationError, match=r"revision 99.*needs the later dropgate"):
