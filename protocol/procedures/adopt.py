@@ -11,7 +11,7 @@ from protocol.checksum_file import parse_checksums
 from protocol.errors import InvalidChecksumFile, InvalidManifest, SequenceTaken
 from protocol.hashes import parse_hash
 from protocol.manifest import LARGEST, parse_manifest
-from protocol.names import FileKind, ItemId, Name
+from protocol.names import ItemId, Name
 from protocol.operations import Fetch, Outcome, Pause, Publish, ReadSmall
 from protocol.procedures.look import find_item
 from protocol.procedures.rename import rename
@@ -26,7 +26,7 @@ class Found(Enum):
 
     NOTHING = "nothing"
     PUBLISHED = "published"  # ours, in whatever state by now
-    UNFINISHED = "unfinished"  # before files without a readable token: being written, or left by a writer that was cut
+    UNFINISHED = "unfinished"  # before files that make no whole item: being written, or left by a writer that was cut
 
 
 async def adopt(rules: Rules, item: ItemId, key: str | None, hashes: dict[str, str]) -> Found:
@@ -66,8 +66,7 @@ async def _judge(rules: Rules, item: ItemId, names: list[Name], key: str | None,
                 f"item: {rules.layout.path(token)} is there, with another key"
             )
         if ours:
-            finished = token.state is not State.BEFORE or await _finish(rules, token, names)
-            return Found.PUBLISHED if finished else None
+            return Found.PUBLISHED if token.state is not State.BEFORE else await _finish(rules, token, hashes)
     return Found.UNFINISHED if all(name.state is State.BEFORE for name in names) else None
 
 
@@ -98,15 +97,27 @@ async def _is_ours(rules: Rules, token: Name, key: str | None, hashes: dict[str,
     return there == {rules.grammar.format(Name(token.item, suffix)): value.lower() for suffix, value in hashes.items()}
 
 
-async def _finish(rules: Rules, token: Name, names: list[Name]) -> bool:
-    """Renames what is left of a publication whose token was complete, payloads first. False where something is in the way.
+async def _finish(rules: Rules, token: Name, hashes: dict[str, str]) -> Found | None:
+    """Renames what is left of a publication whose token was complete, payloads first. None where something is in the way.
 
-    The token is the last file that is written, so everything it names is complete: from here on renames are enough.
+    The token is the last file that is written, so what it names was complete then. But its writer may have taken the payloads
+    away again, because the reply to the token's making was lost: a token without them would be all that is handed over.
     """
-    before = [n for n in names if n.state is State.BEFORE and n.kind is FileKind.PAYLOAD]
+    before = []
+    for suffix, expected in hashes.items():
+        algorithm, digest = parse_hash(expected)
+        name = Name(token.item, suffix, State.BEFORE)
+        # In the order in which a file moves, so that it cannot slip by.
+        read = await Fetch(rules.layout.path(name), algorithm)
+        if read is not None:
+            before.append(name)
+        else:
+            read = await Fetch(rules.layout.path(replace(name, state=State.READY)), algorithm)
+        if read is None or read.digest != digest:
+            return Found.UNFINISHED
     for name in (*before, token):
         dst = rules.layout.path(replace(name, state=State.READY))
         outcome = await rename(Publish, rules.layout.path(name), dst, patience=rules.busy_patience, shared=True)
         if outcome is not Outcome.DONE:
-            return False
-    return True
+            return None
+    return Found.PUBLISHED

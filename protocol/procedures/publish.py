@@ -128,7 +128,7 @@ async def publish(rules: Rules, draft: Draft, number: int, *, given: bool, sign:
         if given:
             await _look_again(rules, item, made)
         # Nothing of this item is public yet, so even this rename may fail and leave nothing behind.
-        await _reveal(rules, made[0], item)
+        await _reveal(rules, made[0], item, shared=given)
     except OutcomeUnresolved as error:
         raise _interrupted(rules, made, made[0], error) from error
     except GeneratorExit:
@@ -138,7 +138,7 @@ async def publish(rules: Rules, draft: Draft, number: int, *, given: bool, sign:
         raise
     for name in made[1:]:
         try:
-            await _reveal(rules, name, item)
+            await _reveal(rules, name, item, shared=given)
         except Exception as error:
             raise _interrupted(rules, made, name, error) from error
     hashes = _hashes(rules, draft, stored)
@@ -240,11 +240,17 @@ async def _look_again(rules: Rules, item: ItemId, made: list[Name]) -> None:
     for name in made:
         for state in (State.READY, State.DONE, State.AFTER, State.ERROR):
             path = rules.layout.path(replace(name, state=state))
-            if await Stat(path) is not None:
+            if await Stat(path) is not None and not await _was_moved(rules.layout.path(name), path):
                 raise SequenceTaken(_taken(rules, item, path))
 
 
-async def _reveal(rules: Rules, before: Name, item: ItemId) -> None:
+async def _was_moved(before: str, path: str) -> bool:
+    """Whether a file that is further on is our own: whoever forwards the same item may have taken us for dead (`adopt`)."""
+    return await Stat(before) is None or await same_file(before, path)
+
+
+async def _reveal(rules: Rules, before: Name, item: ItemId, *, shared: bool) -> None:
+    """One rename to a ready name. `shared`: somebody else may be making it as well, to finish what he thinks was cut."""
     src, dst = rules.layout.path(before), rules.layout.path(replace(before, state=State.READY))
 
     async def moved_on() -> bool:
@@ -259,7 +265,7 @@ async def _reveal(rules: Rules, before: Name, item: ItemId) -> None:
             await Pause(look)
         return False
 
-    outcome = await rename(Publish, src, dst, patience=rules.busy_patience, moved_on=moved_on)
+    outcome = await rename(Publish, src, dst, patience=rules.busy_patience, shared=shared, moved_on=moved_on)
     if outcome is Outcome.DONE:
         return
     if outcome is Outcome.EXISTS:
