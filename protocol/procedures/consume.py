@@ -122,10 +122,11 @@ async def consume(
         raise
 
 
-async def recover(rules: Rules, claimed: Name, worker: Worker) -> Consumed:
+async def recover(rules: Rules, claimed: Name, worker: Worker, *, taken_over: bool = True) -> Consumed:
     """What a sweep does with a claim that it took from a dead worker, having no handler: whatever the ledger has settled.
 
-    Processed: completed. Given up: an error image. Anything else: back to ready. Raises as `consume`.
+    Processed: completed. Given up: an error image, unless the claim is a ready item's (not `taken_over`): that was asked for
+    again. Anything else: back to ready. Raises as `consume`.
     """
     contents: Contents | None = None
     try:
@@ -133,7 +134,7 @@ async def recover(rules: Rules, claimed: Name, worker: Worker) -> Consumed:
         key = item_key(rules, claimed.item, contents)
         read = await ReadLedger(key)
         if read is not None:
-            settled = await _by_what_is_known(rules, claimed, contents, worker, key, read, taken_over=True)
+            settled = await _by_what_is_known(rules, claimed, contents, worker, key, read, taken_over=taken_over)
             if settled is not None:
                 return settled
         await release(rules, claimed)

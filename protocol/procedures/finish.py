@@ -99,9 +99,15 @@ async def fail(rules: Rules, claimed: Name, payloads: Iterable[Name], reason: Re
 
 
 async def put_away_error(rules: Rules, error: Name, payloads: Iterable[Name], reason: Reason) -> PutAway:
-    """Payloads to error names, then the reason. May be called by anyone, any number of times, as long as there is none."""
+    """Payloads to error names, then the reason. May be called by anyone, any number of times, also at once.
+
+    Before each payload the reason is looked for: once that is there, a payload under its ready name is one that a person has
+    brought back.
+    """
     left: list[str] = []
     for payload in payloads:
+        if await Stat(rules.layout.path(replace(error, suffix=REASON_SUFFIX))) is not None:
+            return PutAway(rules.layout.path(error))
         if not rules.is_token(payload.kind) and payload.state is not State.ERROR:
             await _keep(rules, _ready(payload), State.ERROR, error.again, left)
     if not left:

@@ -4,13 +4,14 @@ import contextlib
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from protocol.checksum_file import parse_checksums
 from protocol.errors import Anomaly, ClaimLost, InvalidChecksumFile, InvalidManifest, StillBusy
 from protocol.hashes import parse_hash
 from protocol.layout import QUARANTINE_FOLDER
 from protocol.ledger import LedgerState
 from protocol.manifest import LARGEST, check_describes, parse_manifest
 from protocol.names import FileKind, Name
-from protocol.operations import Claim, Fetch, MakeFolder, Now, Outcome, Publish, ReadSmall, UnarchivedKeys, WriteLedger
+from protocol.operations import Claim, Fetch, MakeFolder, Now, Outcome, Publish, ReadSmall, Stat, UnarchivedKeys, WriteLedger
 from protocol.procedures.claim import claim
 from protocol.procedures.consume import Consumed, Worker, recover
 from protocol.procedures.finish import PutAway, Reason, payload_names, put_away, put_away_error
@@ -92,7 +93,7 @@ async def _settle(rules: Rules, action: TakeOver | MissingPayload, worker: Worke
         taken = outcome if isinstance(outcome, Name) else None
     if taken is None:
         return True, "somebody else has taken it"
-    consumed: Consumed = await recover(rules, taken, worker)
+    consumed: Consumed = await recover(rules, taken, worker, taken_over=isinstance(action, TakeOver))
     return True, f"{consumed.result.value}: {consumed.error or consumed.outcome}".rstrip(": ")
 
 
@@ -169,33 +170,44 @@ async def _finish_publish(rules: Rules, token: Name) -> tuple[bool, str]:
     data = await ReadSmall(path, LARGEST)
     if data is None:
         return True, "its producer has finished it"
-    if rules.signal is not Signal.MANIFEST:
-        return False, f"{path} is left of a publication that was cut; rename it to its name without the mark if it is whole"
     try:
-        manifest = parse_manifest(data)
-        names = check_describes(manifest, token.item, rules.grammar)
+        described = _described(rules, token, data)
     except (InvalidManifest, InvalidChecksumFile) as error:
         return False, f"{path} is left of a publication that was cut, and cannot finish it: {error}"
     before: list[Name] = []
-    for record in manifest.files:
-        algorithm, digest = parse_hash(record.hash)
-        ready = names[record.name]
+    for ready, size, algorithm, digest in described:
         read = await Fetch(rules.layout.path(ready), algorithm)
         if read is None:
             before.append(replace(ready, state=State.BEFORE))
             read = await Fetch(rules.layout.path(before[-1]), algorithm)
-        if read is None or (read.size, read.digest) != (record.size, digest):
-            return False, f"{path} is left of a publication that was cut, and {record.name} is not as it says"
+        if read is None or read.digest != digest or size not in (None, read.size):
+            missing = rules.grammar.format(ready)
+            return False, f"{path} is left of a publication that was cut, and {missing} is not as it says"
     for name in (*before, token):
         dst = rules.layout.path(replace(name, state=State.READY))
         outcome = await rename(Publish, rules.layout.path(name), dst, patience=0, shared=True)
-        if outcome not in (Outcome.DONE, Outcome.GONE):
+        if outcome is Outcome.GONE and name != token and await Stat(dst) is not None:
+            continue  # its producer is at it as well
+        if outcome is Outcome.GONE:
+            return True, "its producer has gone on with it, or taken it away"
+        if outcome is not Outcome.DONE:
             return False, f"{rules.layout.path(name)} could not be renamed to {dst}: {outcome.value}"
     return True, "published: its producer was cut, and everything was there"
 
 
+def _described(rules: Rules, token: Name, data: bytes) -> list[tuple[Name, int | None, str, str]]:
+    """The payloads that a token speaks of: ready name, size where it says one, algorithm, hash."""
+    if rules.signal is Signal.CHECKSUM:
+        return [(name, None, "sha256", digest) for name, digest in parse_checksums(data, token.item, rules.grammar).items()]
+    manifest = parse_manifest(data)
+    names = check_describes(manifest, token.item, rules.grammar)
+    return [(names[record.name], record.size, *parse_hash(record.hash)) for record in manifest.files]
+
+
 async def _unfinished(rules: Rules, names: tuple[Name, ...], unwanted: Unwanted) -> tuple[bool, str]:
-    paths = [rules.layout.path(name) for name in names]
+    paths = [path for path in map(rules.layout.path, names) if await Stat(path) is not None]
+    if not paths:
+        return True, "gone meanwhile"
     shown = ", ".join(paths)
     if unwanted is Unwanted.REPORT:
         return False, f"unfinished and no longer growing: {shown}"
