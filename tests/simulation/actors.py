@@ -1,20 +1,20 @@
-"""Who works on a drop: producers, consumers with their heartbeats, sweepers, and an operator with `mv`.
+"""Who works on a drop: producers, consumers with their heartbeats, routes, sweepers, and an operator with `mv`.
 
 Each is a coroutine over the procedures of `protocol/`, in the way in which the gateway's own classes call them.
 """
 
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from gateway.handoff.clock import Clock
 from gateway.handoff.watch import Watch
-from protocol.errors import ProtocolError
+from protocol.errors import OutcomeUnresolved, ProtocolError, PublishInterrupted
 from protocol.lease import Lease, expired_by_server_clock, renewal_interval
 from protocol.manifest import Producer
-from protocol.names import FileKind, Name
+from protocol.names import ItemId, Name
 from protocol.operations import Operation, Outcome, ServerTime
+from protocol.procedures.adopt import Found, adopt
 from protocol.procedures.claim import claim, prepare_owner
 from protocol.procedures.consume import Begun, Consumed, Result, Worker, consume, settle
 from protocol.procedures.hold_lease import give_up_lease, renew_lease, take_lease
@@ -23,13 +23,13 @@ from protocol.procedures.publish import Draft, DraftFile, publish
 from protocol.procedures.replay import claim_replay
 from protocol.procedures.sweep import Unwanted, archive_ledger, carry_out, take_over
 from protocol.procedures.take_number import take_numbers
-from protocol.recovery import Ages, Facts, Replay, TakeOver, plan
+from protocol.recovery import Ages, Facts, Replay, TakeOver, Tell, plan
 from protocol.rules import Rules
-from protocol.states import State
+from tests.simulation.promises import MAX_ATTEMPTS, Promises, Sent
 
 GROUP = "orders_"
 TTL = 10.0  # seconds of simulated time
-MAX_ATTEMPTS = 3
+NOT_OLD = Ages(before=None)
 OLD = Ages(before=50 * TTL)
 
 
@@ -51,7 +51,7 @@ class Host:
     name: str
     wall: float
     alive: bool = True
-    frozen_until: int = 0  # a step of the schedule
+    frozen_until: float = 0.0
     owners: int = 0
     held: str = ""  # the owner id of its consumer
     renewed_at: float = 0.0
@@ -69,89 +69,115 @@ class Words:
 
 @dataclass(slots=True)
 class Setting:
-    """What an actor knows of the simulation it is in."""
+    """What an actor knows of the simulation it is in. `draining`: told to come to an end."""
 
     rules: Rules
     host: Host
     chance: random.Random
-    now: Any  # () -> float: simulated time
-    note: Any  # (what, **facts): told to the invariants
-    draining: list[bool] = field(default_factory=lambda: [False])
+    promises: Promises
+    now: Callable[[], float]
+    ages: Ages = NOT_OLD  # by which a consumer heals
+    draining: bool = False
+    idle: int = 0  # rounds in a row in which its consumer found nothing to do
 
     def owner(self) -> str:
         self.host.owners += 1
         return f"{self.host.name}-{self.host.owners}"
 
     def utc(self) -> str:
-        return f"2026-11-30T15:{int(self.now() + self.host.wall) % 3600 // 60:02}:00Z"
+        return utc(self.now() + self.host.wall)
 
 
-async def producer(setting: Setting, items: list[tuple[bytes, str]]) -> None:
-    """Sends items, each under its own key."""
-    for content, key in items:
-        owner = setting.owner()
-        draft = Draft(
-            GROUP, (DraftFile("csv", Words(content)),), key, Producer(host=setting.host.name, software="simulation"), {}
-        )
+def utc(seconds: float) -> str:
+    """A time of the simulation as a text."""
+    minutes = int(seconds) // 60 % 3600
+    return f"2026-11-30T{minutes // 60 % 24:02}:{minutes % 60:02}:00Z"
+
+
+def draft_of(sent: Sent, host: str) -> Draft:
+    """What a producer hands over."""
+    files = tuple(DraftFile(suffix, Words(content)) for suffix, content in sent.contents.items())
+    return Draft(GROUP, files, sent.key, Producer(host=host, software="simulation"), {})
+
+
+async def producer(setting: Setting, items: list[tuple[Sent, int | None]]) -> None:
+    """Sends items, each under its own key, and under a given number or the counter's next."""
+    for sent, number in items:
         try:
-            number = await take_numbers(setting.rules, GROUP, owner)
-            setting.note("took", number=number)
-            published = await publish(setting.rules, draft, number, given=False)
+            taken = await take_numbers(setting.rules, GROUP, setting.owner()) if number is None else number
+            if number is None:
+                setting.promises.took(taken)
         except (ProtocolError, Disconnected):
-            continue  # a person would look and send again; what is there must be safe as it is
-        setting.note("published", item=published.item)
+            continue
+        try:
+            await publish(setting.rules, draft_of(sent, setting.host.name), taken, given=number is not None)
+        except (PublishInterrupted, OutcomeUnresolved, Disconnected):
+            continue  # a person would look; what is there must be safe as it is
+        except ProtocolError:
+            sent.refused = True
+
+
+async def forward(rules: Rules, draft: Draft, number: int, hashes: Mapping[str, str]) -> bool:
+    """What a route does at its destination (`gateway.handoff.producer.Producer.forward`); False: it was there already."""
+    if await adopt(rules, ItemId(draft.group, number), draft.key, dict(hashes)) is Found.PUBLISHED:
+        return False
+    await publish(rules, draft, number, given=True)
+    return True
 
 
 def _lease(setting: Setting, owner: str, beat: int) -> Lease:
     at = setting.utc()
-    return Lease(
+    return Lease.model_construct(
         owner=owner,
         host=setting.host.name,
         pid=1,
         acquired_at=at,
         heartbeat_at=at,
-        expires_at=f"{setting.now() + setting.host.wall + TTL:.3f}",
+        expires_at=utc(setting.now() + setting.host.wall + TTL),
         ttl=TTL,
         beat=beat,
+        started="",
+        machine="",
     )
 
 
 def lease_is_lost(setting: Setting) -> bool:
     """By the host's own clock, which counts its sleep."""
-    return bool(setting.now() - setting.host.renewed_at > TTL)
+    return setting.now() - setting.host.renewed_at > TTL
 
 
 async def heartbeat(setting: Setting) -> None:
     """Renews the lease of the host's consumer, as long as it is not lost."""
     beat = 0
-    while not setting.draining[0]:
+    while not setting.draining:
         await Sleep(renewal_interval(TTL))
         owner = setting.host.held
         if not owner or lease_is_lost(setting):
             continue
         asked, beat = setting.now(), beat + 1
         try:
-            await renew_lease(setting.rules, _lease(setting, owner, beat))
+            renewed = await renew_lease(setting.rules, _lease(setting, owner, beat))
         except (ProtocolError, Disconnected):
             continue
-        if setting.host.held == owner:
+        if renewed and setting.host.held == owner:
             setting.host.renewed_at = asked
 
 
 async def consumer(setting: Setting) -> None:
     """Claims, processes, heals; begins as another owner after a lost lease."""
-    clock = Clock(monotonic=lambda: setting.now() + 7 * setting.host.wall, suspended=setting.now, utc=setting.utc)
+    clock = Clock(monotonic=lambda: setting.now() + 7919.0, suspended=setting.now, utc=setting.utc)
     watch = Watch(setting.rules, clock, lambda: {setting.host.held}, TTL)
-    while not setting.draining[0]:
+    while not setting.draining:
         owner = setting.owner()
+        asked = setting.now()
         try:
             await take_lease(setting.rules, _lease(setting, owner, 0))
-            setting.host.held, setting.host.renewed_at = owner, setting.now()
+            setting.host.held, setting.host.renewed_at = owner, asked
             await prepare_owner(setting.rules, owner)
         except (ProtocolError, Disconnected):
             setting.host.held = ""
             continue
-        orderly = await _work(setting, owner, watch)
+        orderly = await _Rounds(setting, Worker(owner, setting.host.name, MAX_ATTEMPTS), watch).work()
         setting.host.held = ""
         if orderly:
             try:
@@ -160,84 +186,93 @@ async def consumer(setting: Setting) -> None:
                 return
 
 
-async def _work(setting: Setting, owner: str, watch: Watch) -> bool:
-    """Rounds under one owner id; True once told to end, holding nothing, False once the lease or a claim was lost."""
-    unsettled: list[Consumed] = []
-    while not lease_is_lost(setting):
-        if setting.draining[0]:
-            return not unsettled
-        try:
-            if await _round(setting, owner, watch, unsettled):
-                return False
-            setting.note("round")
-        except (ProtocolError, Disconnected):
-            continue
-    return False
+class _Rounds:
+    """What a consumer does under one owner id."""
 
+    def __init__(self, setting: Setting, worker: Worker, watch: Watch) -> None:
+        self.setting = setting
+        self.rules = setting.rules
+        self.worker = worker
+        self.watch = watch
+        self.unsettled: list[Consumed] = []
+        self.held: list[Name] = []
+        self.heal_at = 0.0
+        self.lost = False  # a claim was taken away: whoever took it believed us dead
 
-async def _round(setting: Setting, owner: str, watch: Watch, unsettled: list[Consumed]) -> bool:
-    """One look at the drop and what follows from it; True once a claim was lost."""
-    worker = Worker(owner, setting.host.name, MAX_ATTEMPTS)
-    for consumed in [unsettled.pop() for _ in range(len(unsettled))]:
-        consumed = await settle(setting.rules, consumed)
+    async def work(self) -> bool:
+        """True once told to end, holding nothing; False once the lease or a claim was lost."""
+        idle = 0
+        while not lease_is_lost(self.setting) and not self.lost:
+            if self.setting.draining and not (self.unsettled or self.held):
+                return True
+            try:
+                busy = await self._round()
+            except (ProtocolError, Disconnected):
+                busy = True
+            idle = 0 if busy else idle + 1
+            self.setting.idle = idle
+            if idle:
+                await Sleep(TTL / 20 * min(2**idle, 8))
+        return False
+
+    async def _round(self) -> bool:
+        """One look at the drop and what follows from it; False where there was nothing to do."""
+        await self._settle_held()
+        if self.setting.now() >= self.heal_at:
+            self.heal_at = self.setting.now() + renewal_interval(TTL) * (0.5 + self.setting.chance.random())
+            if await self._heal():
+                return True
+        tokens = await ready_tokens(self.rules, GROUP)
+        self.setting.chance.shuffle(tokens)
+        for token in tokens:
+            if lease_is_lost(self.setting) or self.lost:
+                break
+            claimed = await claim(self.rules, token, self.worker.owner)
+            if not isinstance(claimed, Outcome):
+                await self._consume(claimed)
+        return bool(tokens)
+
+    async def _settle_held(self) -> None:
+        for consumed in [self.unsettled.pop() for _ in range(len(self.unsettled))]:
+            self._tell(await settle(self.rules, consumed))
+        for claimed in [self.held.pop() for _ in range(len(self.held))]:
+            await self._consume(claimed, taken_over=True)
+
+    async def _consume(self, claimed: Name, *, taken_over: bool = False, begun: Begun | None = None) -> None:
+        self._tell(await consume(self.rules, claimed, self.worker, taken_over=taken_over, begun=begun))
+
+    def _tell(self, consumed: Consumed) -> None:
         if consumed.result is Result.UNSETTLED:
-            unsettled.append(consumed)
-    if setting.chance.random() < 0.5:
-        return await _heal(setting, worker, watch, unsettled)
-    tokens = await ready_tokens(setting.rules, GROUP)
-    setting.chance.shuffle(tokens)
-    for token in tokens:
-        if lease_is_lost(setting):
-            return False
-        claimed = await claim(setting.rules, token, owner)
-        if not isinstance(claimed, Outcome) and await _consume(setting, claimed, worker, unsettled):
-            return True
-    if not tokens:
-        await Sleep(TTL / 20)
-    return False
+            self.unsettled.append(consumed)
+        elif consumed.result is Result.HELD:
+            self.held.append(consumed.claimed)
+        elif consumed.result is Result.LOST:
+            self.lost = True
 
-
-async def _consume(
-    setting: Setting,
-    claimed: Name,
-    worker: Worker,
-    unsettled: list[Consumed],
-    *,
-    taken_over: bool = False,
-    begun: Begun | None = None,
-) -> bool:
-    consumed = await consume(setting.rules, claimed, worker, taken_over=taken_over, begun=begun)
-    setting.note(consumed.result.value, item=claimed.item)
-    if consumed.result is Result.UNSETTLED:
-        unsettled.append(consumed)
-    return consumed.result is Result.LOST
-
-
-async def _heal(setting: Setting, worker: Worker, watch: Watch, unsettled: list[Consumed]) -> bool:
-    seen = await snapshot(setting.rules)
-    facts = Facts(await watch.dead(seen))
-    for action in plan(seen, setting.rules, facts, Ages(before=None)):
-        if lease_is_lost(setting):
-            return False
-        match action:
-            case TakeOver(claimed):
-                taken = await take_over(setting.rules, claimed, worker.owner)
-                if taken is not None and await _consume(setting, taken, worker, unsettled, taken_over=True):
-                    return True
-            case Replay(token):
-                again = await claim_replay(setting.rules, token, worker, facts.dead)
-                if not isinstance(again, Outcome):
-                    claimed, begun = again
-                    if await _consume(setting, claimed, worker, unsettled, begun=begun):
-                        return True
-            case _:
-                await carry_out(setting.rules, action, worker)
-    await archive_ledger(setting.rules)
-    return False
+    async def _heal(self) -> bool:
+        seen = await snapshot(self.rules)
+        facts = Facts(await self.watch.dead(seen))
+        actions = plan(seen, self.rules, facts, self.setting.ages)
+        for action in actions:
+            if lease_is_lost(self.setting) or self.lost:
+                break
+            match action:
+                case TakeOver(claimed):
+                    taken = await take_over(self.rules, claimed, self.worker.owner)
+                    if taken is not None:
+                        await self._consume(taken, taken_over=True)
+                case Replay(token):
+                    again = await claim_replay(self.rules, token, self.worker, facts.dead)
+                    if not isinstance(again, Outcome):
+                        await self._consume(again[0], begun=again[1])
+                case _:
+                    await carry_out(self.rules, action, self.worker)
+        await archive_ledger(self.rules)
+        return any(not isinstance(action, Tell) for action in actions)
 
 
 async def sweeper(setting: Setting, rounds: int, unwanted: Unwanted = Unwanted.REPORT, ages: Ages = OLD) -> None:
-    """Sweeps by the server's clock alone, having watched nothing."""
+    """Sweeps by the server's clock alone, having watched nothing; ends early where nothing is left to do."""
     for _ in range(rounds):
         worker = Worker(setting.owner(), setting.host.name, MAX_ATTEMPTS)
         try:
@@ -254,22 +289,12 @@ async def sweeper(setting: Setting, rounds: int, unwanted: Unwanted = Unwanted.R
                 await Sleep(TTL)
                 again = await snapshot(setting.rules)
                 dead |= without & again.claimants() - set(again.leases)
-            for action in plan(seen, setting.rules, Facts(frozenset(dead), now), ages):
+            actions = plan(seen, setting.rules, Facts(frozenset(dead), now), ages)
+            for action in actions:
                 await carry_out(setting.rules, action, worker, unwanted)
             await archive_ledger(setting.rules)
+            if setting.draining and all(isinstance(action, Tell | Replay) for action in actions):
+                return
         except (ProtocolError, Disconnected):
             pass
         await Sleep(TTL / 5)
-
-
-def bring_back(files: dict[str, Any], rules: Rules, chance: random.Random) -> tuple[str, str] | None:
-    """What an operator types: `mv A_x x` for the payload of an item that is an after image."""
-    names = [rules.layout.parse(path) for path in files]
-    after = [n for n in names if isinstance(n, Name) and n.state is State.AFTER and not n.again]
-    tokens = {n.item for n in after if rules.is_token(n.kind)}
-    payloads = sorted((n for n in after if n.kind is FileKind.PAYLOAD and n.item in tokens), key=lambda n: n.item)
-    if not payloads:
-        return None
-    name = chance.choice(payloads)
-    ready = Name(name.item, name.suffix)
-    return rules.layout.path(name), rules.layout.path(ready)
