@@ -14,6 +14,7 @@ from gateway.handoff.heartbeat import Heartbeat
 from gateway.handoff.ordering import Ordering, Strictness, StrictOrder
 from gateway.handoff.owner import new_owner
 from gateway.handoff.picking import is_out_of_date, ready_in, share_of
+from gateway.handoff.second_look import SECOND_LOOK, seen_twice
 from gateway.handoff.watch import Watch
 from protocol.contents import Contents
 from protocol.errors import ClaimLost, StillBusy
@@ -26,7 +27,7 @@ from protocol.procedures.finish import release
 from protocol.procedures.look import ready_tokens, snapshot
 from protocol.procedures.replay import claim_replay
 from protocol.procedures.sweep import Swept, archive_ledger, carry_out, take_over
-from protocol.recovery import Ages, Facts, Replay, TakeOver, Tell, plan
+from protocol.recovery import Action, Ages, Facts, Replay, TakeOver, Tell, plan
 from protocol.rules import Rules
 from protocol.snapshot import Snapshot
 from protocol.states import State
@@ -89,6 +90,7 @@ class Consumer:
     _noticed: set[str] = field(default_factory=set)
     _begun: bool = False
     _seen: Snapshot | None = None  # a look at the drop that nothing of ours has changed since
+    _looked_at: frozenset[Action] = frozenset()  # what the last sweep saw, and left for a second look
     _crowd: frozenset[str] = frozenset()  # the live workers that the last sweep saw
 
     def sweep_once(self, stop: threading.Event) -> int:
@@ -115,6 +117,10 @@ class Consumer:
     def holds(self) -> bool:
         """Whether items of ours wait for somebody to close a file."""
         return bool(self._unsettled or self._held)
+
+    def would_heal(self) -> bool:
+        """Whether something was seen that is healed if it is still there at the next look."""
+        return bool(self._looked_at)
 
     def wait(self, timeout: float) -> bool:
         """Returns after `timeout` seconds, or True as soon as the drop may have changed. A hint that may be missed.
@@ -348,7 +354,9 @@ class Consumer:
         seen = self.driver.run(snapshot(self.rules))
         facts = Facts(self.driver.run(self._watch.dead(seen)), self._server_time())
         self._crowd = frozenset(seen.leases).difference(facts.dead)
-        actions = plan(seen, self.rules, facts, self.ages)
+        actions, self._looked_at = seen_twice(plan(seen, self.rules, facts, self.ages), self._looked_at)
+        if self._looked_at:
+            self._next_sweep = min(self._next_sweep, self.driver.clock.monotonic() + SECOND_LOOK)
         self._seen = seen if not actions else None
         dealt = 0
         for action in actions:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from gateway.handoff.driver import Driver
 from gateway.handoff.heartbeat import DEFAULT_TTL
+from gateway.handoff.second_look import SECOND_LOOK, seen_twice
 from gateway.handoff.watch import process_is_gone
 from protocol.errors import InvalidLease
 from protocol.lease import LARGEST, expired_by_server_clock, parse_lease
@@ -21,8 +22,6 @@ from protocol.recovery import Action, Ages, Facts, plan
 from protocol.rules import Rules
 from protocol.snapshot import Listed, Snapshot
 from protocol.states import State
-
-SECOND_LOOK = 2.0  # seconds between the two looks at a claim without a lease
 
 
 @dataclass(slots=True)
@@ -37,6 +36,13 @@ class Sweeper:
 
     def plan(self) -> list[Action]:
         """What there is to do; nothing is changed. Raises transport errors."""
+        actions, again = seen_twice(self._plan(), frozenset())
+        if not again:
+            return actions
+        self.driver.clock.sleep(SECOND_LOOK)
+        return seen_twice(self._plan(), again)[0]
+
+    def _plan(self) -> list[Action]:
         now = self.driver.run(_server_time())
         seen = self.driver.run(snapshot(self.rules))
         dead = self.driver.run(self._dead(seen, now))

@@ -63,9 +63,9 @@ class Loop:
         """Takes what is there until nothing is left, each item at most once, or until `stop` is set."""
         while not self.stop.is_set() and consumer.sweep_once(self.stop):
             pass
-        # What is done but for an open file is not left behind without need.
+        # What is done but for an open file, or was seen half put away, is not left behind without need.
         end = self.clock.monotonic() + consumer.rules.busy_patience
-        while consumer.holds() and not self.stop.is_set() and self.clock.monotonic() < end:
+        while (consumer.holds() or consumer.would_heal()) and not self.stop.is_set() and self.clock.monotonic() < end:
             self.stop.wait(_LONGEST_NAP)
             consumer.sweep_once(self.stop)
 
