@@ -205,23 +205,23 @@ class _Rounds:
         while not lease_is_lost(self.setting) and not self.lost:
             if self.setting.draining and not (self.unsettled or self.held):
                 return True
+            before = self.setting.promises.world.changes
             try:
-                busy = await self._round()
+                await self._round()
             except (ProtocolError, Disconnected):
-                busy = True
-            idle = 0 if busy else idle + 1
+                idle = -1
+            idle = idle + 1 if self.setting.promises.world.changes == before else 0
             self.setting.idle = idle
             if idle:
                 await Sleep(TTL / 20 * min(2**idle, 8))
         return False
 
-    async def _round(self) -> bool:
-        """One look at the drop and what follows from it; False where there was nothing to do."""
+    async def _round(self) -> None:
+        """One look at the drop and what follows from it."""
         await self._settle_held()
         if self.setting.now() >= self.heal_at:
             self.heal_at = self.setting.now() + renewal_interval(TTL) * (0.5 + self.setting.chance.random())
-            if await self._heal():
-                return True
+            await self._heal()
         tokens = await ready_tokens(self.rules, GROUP)
         self.setting.chance.shuffle(tokens)
         for token in tokens:
@@ -230,7 +230,6 @@ class _Rounds:
             claimed = await claim(self.rules, token, self.worker.owner)
             if not isinstance(claimed, Outcome):
                 await self._consume(claimed)
-        return bool(tokens)
 
     async def _settle_held(self) -> None:
         for consumed in [self.unsettled.pop() for _ in range(len(self.unsettled))]:
@@ -249,11 +248,10 @@ class _Rounds:
         elif consumed.result is Result.LOST:
             self.lost = True
 
-    async def _heal(self) -> bool:
+    async def _heal(self) -> None:
         seen = await snapshot(self.rules)
         facts = Facts(await self.watch.dead(seen))
-        actions = plan(seen, self.rules, facts, self.setting.ages)
-        for action in actions:
+        for action in plan(seen, self.rules, facts, self.setting.ages):
             if lease_is_lost(self.setting) or self.lost:
                 break
             match action:
@@ -268,7 +266,6 @@ class _Rounds:
                 case _:
                     await carry_out(self.rules, action, self.worker)
         await archive_ledger(self.rules)
-        return any(not isinstance(action, Tell) for action in actions)
 
 
 async def sweeper(setting: Setting, rounds: int, unwanted: Unwanted = Unwanted.REPORT, ages: Ages = OLD) -> None:
