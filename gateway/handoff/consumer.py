@@ -36,6 +36,7 @@ from transports.errors import TransportError
 _AGES_EVERY = 10  # sweeps: how often ages are looked at, which costs a scratch file each time
 _QUICK_PATIENCE = 0.5  # seconds: a scanner is mostly done by then
 _UNDER_WAY = (State.READY, State.CLAIMED)
+_SHARE_OF_SWEEPS = 0.05  # of a worker's time, at most, for looking whether something is to be healed
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,15 +350,16 @@ class Consumer:
         """One sweep: what dead workers left is taken over, what is half put away is finished; the items it dealt with."""
         if self.heartbeat is None or self._watch is None or self.driver.clock.monotonic() < self._next_sweep:
             return 0
-        interval = renewal_interval(self.heartbeat.ttl)
-        self._next_sweep = self.driver.clock.monotonic() + interval * (0.75 + self.driver.clock.chance.random() / 2)
+        clock, begun = self.driver.clock, self.driver.clock.monotonic()
         seen = self.driver.run(snapshot(self.rules))
         facts = Facts(self.driver.run(self._watch.dead(seen)), self._server_time())
         self._crowd = frozenset(seen.leases).difference(facts.dead)
         actions, self._looked_at = seen_twice(plan(seen, self.rules, facts, self.ages), self._looked_at)
-        if self._looked_at:
-            self._next_sweep = min(self._next_sweep, self.driver.clock.monotonic() + SECOND_LOOK)
         self._seen = seen if not actions else None
+        # Where a look takes long, the drop being large or the server slow, most of the time is left for the work itself.
+        interval = renewal_interval(self.heartbeat.ttl) * (0.75 + clock.chance.random() / 2)
+        wanted = min(interval, SECOND_LOOK) if self._looked_at else interval
+        self._next_sweep = begun + max(wanted, (clock.monotonic() - begun) / _SHARE_OF_SWEEPS)
         dealt = 0
         for action in actions:
             if stop.is_set():
