@@ -1,9 +1,6 @@
 """The text file of a journal: cut anywhere, damaged, full, followed by the next one; and what is told of it then."""
 
-import resource
-import signal
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +13,7 @@ from gateway.handoff.ledger.journal import JournalLedger
 from gateway.handoff.ledger.journal_files import JournalFolder
 from gateway.handoff.ledger.journal_lines import Head, Record, Seal, decoded, encoded
 from protocol.ledger import Entry, LedgerState
+from tests.gateway.ledger.full_disk import full_disk
 from tests.gateway.ledger.places import TEAM, entry
 
 STARTED = entry()
@@ -144,19 +142,6 @@ def test_a_later_format_is_left_to_a_later_dropgate(tmp_path: Path) -> None:
     (tmp_path / TEAM / "0000000001.journal").write_bytes(encoded(Head(2, 1, TEAM)))
     with pytest.raises(ConfigurationError, match="format 2, and this dropgate knows 1"):
         open_journal(tmp_path)
-
-
-@contextmanager
-def full_disk(size: int) -> Iterator[None]:
-    """No file of this process may grow beyond so many bytes: what is written there is cut, as on a full disk."""
-    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, ignored)
 
 
 @pytest.mark.parametrize("left", [0, 1, 20, 120])

@@ -1,18 +1,22 @@
 """A handler's effect and its `done` commit together, or neither does."""
 
 import signal
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.exc import IntegrityError
 
 from gateway.handoff.ledger.base import Ledger
-from gateway.handoff.ledger.errors import LedgerMoved
+from gateway.handoff.ledger.errors import LedgerMoved, LedgerUnavailable
 from protocol.ledger import LedgerState
 from tests.gateway.ledger.crowd import crowd
+from tests.gateway.ledger.full_disk import full_disk
 from tests.gateway.ledger.places import Place, entry
 
 NAME = "host-1-aaaaaa"
@@ -116,6 +120,30 @@ def test_a_key_that_is_taken_over_meanwhile_takes_the_effect_back(sql: Place, st
         assert bookings.all() == []
         with other.transaction(KEY, TAKEN_OVER) as connection:
             book(connection)
+    assert bookings.all() == [KEY]
+
+
+@pytest.mark.parametrize("sql", ["sqlite"], indirect=True)
+def test_in_one_file_nobody_takes_a_key_over_meanwhile(sql: Place, started: Ledger, bookings: Bookings) -> None:
+    with closing(sql.open()) as other, ThreadPoolExecutor(1) as pool:
+        with started.transaction(KEY, STARTED) as connection:
+            taking = pool.submit(other.compare_and_set, KEY, STARTED, TAKEN_OVER)
+            assert not wait([taking], timeout=0.3).done, "it waits"
+            book(connection)
+        assert not taking.result()
+    assert bookings.all() == [KEY]
+
+
+@pytest.mark.parametrize("sql", ["sqlite"], indirect=True)
+def test_a_disk_that_is_full_at_the_commit_leaves_neither(sql: Place, started: Ledger, bookings: Bookings) -> None:
+    log = Path(sql.url.removeprefix("sqlite://") + "-wal")
+    begun = time.monotonic()
+    with full_disk(log.stat().st_size + 100), pytest.raises(LedgerUnavailable, match="neither the effect nor its entry"):
+        run(started, book)
+    assert time.monotonic() - begun < 10, "what is left of the transaction holds nobody up"
+    assert bookings.all() == []
+    assert started.read(KEY) == STARTED
+    run(started, book)
     assert bookings.all() == [KEY]
 
 
