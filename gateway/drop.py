@@ -1,6 +1,6 @@
 """The public face: one drop, and what can be done with it.
 
-from gateway.drop import Drop
+from gateway.drop import Drop, Outgoing
 
 drop = Drop.at("sftp://orders@files.example/out", groups=("orders_",))
 with drop.producer() as producer:
@@ -18,13 +18,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from gateway.handoff.circuit import Circuit
 from gateway.handoff.clock import Clock
 from gateway.handoff.connection import Connection, Patience
-from gateway.handoff.consumer import Consumer, Event, Handler
+from gateway.handoff.consumer import Consumer, Delivery, Event, Handler, Result
 from gateway.handoff.driver import Driver
 from gateway.handoff.heartbeat import DEFAULT_TTL, Heartbeat
 from gateway.handoff.ledger.base import Ledger
 from gateway.handoff.owner import new_owner
 from gateway.handoff.probe import check_groups, probe
-from gateway.handoff.producer import Producer
+from gateway.handoff.producer import Outgoing, Producer
 from protocol.procedures import look
 from protocol.rules import Rules
 from protocol.signature import sign
@@ -33,6 +33,8 @@ from transports.base import Transport
 from transports.connect import connect
 from transports.endpoint import Endpoint
 from transports.urls import parse_url
+
+__all__ = ["Consumer", "Delivery", "Drop", "Event", "Handler", "Outgoing", "Producer", "Result", "Rules"]
 
 
 @dataclass(frozen=True, slots=True)

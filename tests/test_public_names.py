@@ -52,6 +52,12 @@ def test_the_public_modules_define_exactly_these_names() -> None:
         assert own_names(module) == names, module.__name__
 
 
+def test_the_public_face_gives_all_that_a_program_needs() -> None:
+    assert gateway.drop.__all__ == [
+        *("Consumer", "Delivery", "Drop", "Event", "Handler", "Outgoing", "Producer", "Result", "Rules")
+    ]
+
+
 def test_the_public_classes_have_exactly_these_members() -> None:
     for thing, members in MEMBERS.items():
         own = {name for name in (*vars(thing), *inspect.get_annotations(thing)) if not name.startswith("_")}

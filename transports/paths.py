@@ -5,23 +5,28 @@ file it names is refused here, before anything is sent. A NUL ends a whole OpenS
 with a trailing dot or space is another name on SMB.
 """
 
+import re
+
 from transports.errors import UnsafePath
 
 _FORBIDDEN = {"/": "a slash", "\\": "a backslash"}
+# Asked of every name of every listing: one search, and the reason only where there is one.
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f/\\\ud800-\udfff]")
 
 
 def unsafe_because(name: str) -> str:
     """Why one path segment must not be sent, or "" where it may be."""
     if name in ("", ".", ".."):
         return "it is empty, '.' or '..'"
-    for character in name:
-        if character in _FORBIDDEN:
-            return f"it holds {_FORBIDDEN[character]}"
-        if ord(character) < 32 or ord(character) == 127:
-            return f"it holds the control character {ord(character):#04x}"
-        if 0xD800 <= ord(character) <= 0xDFFF:
-            return "it is not valid UTF-8"
-    return ""
+    found = _UNSAFE.search(name)
+    if found is None:
+        return ""
+    character = found[0]
+    if character in _FORBIDDEN:
+        return f"it holds {_FORBIDDEN[character]}"
+    if ord(character) <= 0x7F:
+        return f"it holds the control character {ord(character):#04x}"
+    return "it is not valid UTF-8"
 
 
 def shown(name: bytes) -> str:

@@ -1,5 +1,6 @@
 """The consumer: finds items, claims them, has them handled, and heals what dead workers left (PROTOCOL sections 7 and 11)."""
 
+import contextlib
 import platform
 import threading
 from collections.abc import Callable
@@ -31,10 +32,12 @@ from protocol.recovery import Action, Ages, Facts, Replay, TakeOver, Tell, plan
 from protocol.rules import Rules
 from protocol.snapshot import Snapshot
 from protocol.states import State
-from transports.errors import TransportError
+from transports.errors import Busy, ChangedWhileReading, NotFound, ServerFailure, TransportError, UnsafePath
 
 _AGES_EVERY = 10  # sweeps: how often ages are looked at, which costs a scratch file each time
 _QUICK_PATIENCE = 0.5  # seconds: a scanner is mostly done by then
+# What the server says of one file, and not of itself or of this account.
+_OF_ONE_FILE = (Busy, ChangedWhileReading, NotFound, ServerFailure, UnsafePath)
 _UNDER_WAY = (State.READY, State.CLAIMED)
 _SHARE_OF_SWEEPS = 0.05  # of a worker's time, at most, for looking whether something is to be healed
 
@@ -138,12 +141,21 @@ class Consumer:
     def close(self) -> None:
         """Gives the lease up and ends the connection. A lease that cannot be given up expires."""
         try:
-            if self.heartbeat is not None and self._begun and not self.holds():
-                self.heartbeat.give_up(self.driver, self.owner)
+            if self._begun and not self.holds():
+                self._leave()
         except TransportError as error:
             self.notice(f"the lease of {self.owner} could not be removed, and will expire: {error}")
         finally:
             self.driver.connection.close()
+
+    def _leave(self) -> None:
+        if self.heartbeat is not None:
+            self.heartbeat.give_up(self.driver, self.owner)
+        if self.rules.layout.claims_folder is not None:
+            # Not there, or not empty: somebody has tidied up, or a claim of ours is left for others to find.
+            with contextlib.suppress(NotFound, Busy):
+                folder = self.rules.layout.folder_of(State.CLAIMED, self.owner)
+                self.driver.connection.use().remove_dir(folder)
 
     def __enter__(self) -> Self:
         return self
@@ -305,9 +317,13 @@ class Consumer:
         if self.once:
             self._tried.add(claimed.item)
         self._trouble = None
-        consumed = self.driver.run(consume(self._quick, claimed, self._worker(), taken_over=taken_over, begun=begun))
+        try:
+            consumed = self.driver.run(consume(self._quick, claimed, self._worker(), taken_over=taken_over, begun=begun))
+        except _OF_ONE_FILE as error:
+            # The claim was given back: what is wrong with one file is no reason to stop.
+            consumed = Consumed(Result.RETURNED, claimed, error=str(error))
         self._tell(consumed)
-        if self._trouble is not None:
+        if self._trouble is not None and not isinstance(self._trouble, _OF_ONE_FILE):
             raise self._trouble
 
     def _worker(self) -> Worker:
@@ -379,14 +395,24 @@ class Consumer:
                 case Tell(about, text):
                     self._notice(f"{about}: {text}")
                 case _:
-                    swept: Swept = self.driver.run(carry_out(self._quick, action, self._worker()))
-                    if not swept.done:
-                        self._notice(swept.text)
+                    self._carry_out(action)
         self.driver.run(archive_ledger(self.rules))
         return dealt
 
+    def _carry_out(self, action: Action) -> None:
+        try:
+            swept: Swept = self.driver.run(carry_out(self._quick, action, self._worker()))
+        except _OF_ONE_FILE as error:
+            self._notice(str(error))
+            return
+        if not swept.done:
+            self._notice(swept.text)
+
     def _replay(self, token: Name, facts: Facts) -> int:
-        claimed = self.driver.run(claim_replay(self.rules, token, self._worker(), facts.dead))
+        try:
+            claimed = self.driver.run(claim_replay(self.rules, token, self._worker(), facts.dead))
+        except _OF_ONE_FILE:
+            return 0  # the next sweep looks at it again
         if isinstance(claimed, Outcome):
             return 0
         self._process(claimed[0], begun=claimed[1])

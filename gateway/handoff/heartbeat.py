@@ -20,7 +20,7 @@ from protocol.errors import ProtocolError
 from protocol.lease import Lease, renewal_interval
 from protocol.procedures.hold_lease import give_up_lease, renew_lease, take_lease
 from protocol.rules import Rules
-from transports.errors import TransportError
+from transports.errors import NoSpace, TransportError
 
 DEFAULT_TTL = 30.0  # seconds
 SHORTEST_TTL = 3.0  # seconds: servers may stamp files by whole seconds, and three beats must differ
@@ -55,7 +55,11 @@ class Heartbeat:
     def take(self, driver: Driver, owner: str) -> None:
         """Takes a lease and begins to keep it. Raises transport errors, and Anomaly where the id is in use."""
         held = Held(owner, self.clock.utc(), self.clock.suspended())
-        driver.run(take_lease(self.rules, self._lease(held)))
+        try:
+            driver.run(take_lease(self.rules, self._lease(held)))
+        except NoSpace:
+            # A consumer makes room rather than needs it: a full disk must not stop it.
+            driver.run(take_lease(self.rules, self._lease(held), empty=True))
         with self._lock:
             self._held[owner] = held
             if self._thread is None:
@@ -104,7 +108,10 @@ class Heartbeat:
         asked_at = self.clock.suspended()
         try:
             held.beat += 1
-            renewed = driver.run(renew_lease(self.rules, self._lease(held)))
+            try:
+                renewed = driver.run(renew_lease(self.rules, self._lease(held)))
+            except NoSpace:
+                renewed = driver.run(renew_lease(self.rules, self._lease(held), empty=True))
         except (TransportError, ProtocolError) as error:
             # The next beat is soon. If none succeeds the lease is lost by our own clock, and its worker sees to that.
             held.trouble = str(error)

@@ -66,8 +66,8 @@ def _send_round(transport: Transport, rules: Rules, name: str) -> None:
     """A scratch file, from the drop's directory through each folder and back to nothing."""
     at = name
     try:
+        # Empty, since a full disk is no reason not to take items out of it.
         with transport.create(at) as sink:
-            sink.write(b"dropgate looks whether this directory can be a drop; delete at will\n")
             sink.commit()
     except AlreadyExists:
         pass  # of a probe of ours that was cut; it serves as well

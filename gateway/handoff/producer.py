@@ -140,7 +140,7 @@ class Producer:
                 f"{title} is being written there by somebody else, or was left by a writer that was cut. "
                 f"If nobody writes to its before files, remove them"
             )
-        return None if found is Found.PUBLISHED else self._publish(draft, number, given=True)
+        return None if found is Found.PUBLISHED else self._publish(draft, number, given=True, looked=True)
 
     def _belongs(self, path: str, group: str, number: int) -> bool:
         name = self.rules.layout.parse(path)
@@ -161,9 +161,9 @@ class Producer:
         self._next[group] = number + 1
         return number
 
-    def _publish(self, draft: Draft, number: int, *, given: bool) -> Published:
+    def _publish(self, draft: Draft, number: int, *, given: bool, looked: bool = False) -> Published:
         try:
-            return self.driver.run(publish(self.rules, draft, number, given=given, sign=self.sign))
+            return self.driver.run(publish(self.rules, draft, number, given=given, looked=looked, sign=self.sign))
         except PublishInterrupted:
             raise  # what it left is complete, and is finished by `adopt`, not taken away
         except BaseException:

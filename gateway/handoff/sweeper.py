@@ -22,6 +22,7 @@ from protocol.recovery import Action, Ages, Facts, plan
 from protocol.rules import Rules
 from protocol.snapshot import Listed, Snapshot
 from protocol.states import State
+from transports.errors import Busy
 
 
 @dataclass(slots=True)
@@ -67,7 +68,10 @@ class Sweeper:
         return frozenset(dead)
 
     async def _has_expired(self, owner: str, listed: Listed, now: float) -> bool:
-        data = await ReadSmall(self.rules.layout.lease(owner), LARGEST)
+        try:
+            data = await ReadSmall(self.rules.layout.lease(owner), LARGEST)
+        except Busy:
+            return False  # being renewed just now
         if data is None:
             return False  # given up just now
         try:

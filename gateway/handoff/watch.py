@@ -16,6 +16,7 @@ from protocol.lease import LARGEST, Lease, expired_by_watching, parse_lease
 from protocol.operations import ReadSmall, Stat
 from protocol.rules import Rules
 from protocol.snapshot import Listed, Snapshot
+from transports.errors import Busy
 
 _Stamp = tuple[float | None, int | None]
 
@@ -55,9 +56,11 @@ class Watch:
         seen = self._seen.get(owner)
         stamp = (listed.modified, listed.size)
         if seen is None:
-            seen = self._seen[owner] = _Seen(stamp, now, await self._read(owner))
+            seen = self._seen[owner] = _Seen(stamp, now, None)
         elif seen.stamp != stamp:
             seen.stamp, seen.since = stamp, now
+        if seen.lease is None:
+            seen.lease = await self._read(owner)
         if seen.lease is not None and process_is_gone(seen.lease):
             return True
         ttl = seen.lease.ttl if seen.lease is not None else self.ttl
@@ -77,11 +80,11 @@ class Watch:
         return await Stat(self.rules.layout.lease(owner)) is None
 
     async def _read(self, owner: str) -> Lease | None:
-        data = await ReadSmall(self.rules.layout.lease(owner), LARGEST)
         try:
+            data = await ReadSmall(self.rules.layout.lease(owner), LARGEST)
             return parse_lease(data) if data is not None else None
-        except InvalidLease:
-            return None  # of another make, or torn: it is judged by standing still alone
+        except (InvalidLease, Busy):
+            return None  # of another make, torn, or being renewed: it is judged by standing still alone
 
 
 def process_is_gone(lease: Lease) -> bool:

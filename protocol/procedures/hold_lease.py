@@ -6,22 +6,25 @@ from protocol.operations import Delete, Outcome, Publish, Replace, Store
 from protocol.procedures.rename import remove, rename
 from protocol.rules import Rules
 
+# A lease may be an empty file, where a full disk has room for nothing else: it lives as long as its file is written anew.
+EMPTY = b""
 
-async def take_lease(rules: Rules, lease: Lease) -> None:
+
+async def take_lease(rules: Rules, lease: Lease, *, empty: bool = False) -> None:
     """Makes the lease's file, exclusively. Raises Anomaly where the owner id is in use."""
     path = rules.layout.lease(lease.owner)
-    if await Store(path, format_lease(lease), rules.algorithm) is None:
+    if await Store(path, EMPTY if empty else format_lease(lease), rules.algorithm) is None:
         raise Anomaly(f"{path} is there already: another worker has this owner id")
 
 
-async def renew_lease(rules: Rules, lease: Lease) -> bool:
+async def renew_lease(rules: Rules, lease: Lease, *, empty: bool = False) -> bool:
     """Puts a newer beat in place of the older one; a reader sees one or the other, or for a moment none.
 
     False: it is not known to be there, so that others may see the lease stand still; the next renewal is soon. After a
     failure the same, and a scratch file of ours may be left, which the next renewal takes away.
     """
     path, scratch = rules.layout.lease(lease.owner), f"T_{lease.owner}.lease"
-    content = format_lease(lease)
+    content = EMPTY if empty else format_lease(lease)
     if await Store(scratch, content, rules.algorithm) is None:
         await remove(scratch)
         if await Store(scratch, content, rules.algorithm) is None:

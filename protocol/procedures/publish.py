@@ -108,10 +108,13 @@ def check_draft(rules: Rules, draft: Draft) -> None:
         format_manifest(_manifest(rules, draft, ItemId(draft.group, 0), nothing, "2000-01-01T00:00:00.000000Z"))
 
 
-async def publish(rules: Rules, draft: Draft, number: int, *, given: bool, sign: Sign | None = None) -> Published:
+async def publish(
+    rules: Rules, draft: Draft, number: int, *, given: bool, looked: bool = False, sign: Sign | None = None
+) -> Published:
     """Hands one item over under a number, exclusively, and never replaces anything.
 
-    `given` says that the number was not taken from the counter, so that others may use it: every state is looked through.
+    `given` says that the number was not taken from the counter, so that others may use it: every state is looked through,
+    but where the caller has `looked` himself just now, and once more when the before files are there.
     Raises InvalidName, InvalidManifest, SequenceExhausted and SequenceTaken (nothing is left behind), StillBusy and
     IntegrityError (what the server stored, or the source, is not what it should be; nothing is left behind),
     PublishInterrupted, and whatever stopped the writing. Where a before file could not be removed, a note on the error
@@ -119,7 +122,7 @@ async def publish(rules: Rules, draft: Draft, number: int, *, given: bool, sign:
     """
     check_draft(rules, draft)
     item = ItemId(draft.group, number)
-    if given and (taken := await find_item(rules, item)):
+    if given and not looked and (taken := await find_item(rules, item)):
         raise SequenceTaken(_taken(rules, item, rules.layout.path(taken[0])))
     made: list[Name] = []
     try:
