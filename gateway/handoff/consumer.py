@@ -32,12 +32,12 @@ from protocol.recovery import Action, Ages, Facts, Replay, TakeOver, Tell, plan
 from protocol.rules import Rules
 from protocol.snapshot import Snapshot
 from protocol.states import State
-from transports.errors import Busy, ChangedWhileReading, NotFound, ServerFailure, TransportError, UnsafePath
+from transports.errors import Busy, ChangedWhileReading, NoSpace, NotFound, ServerFailure, TransportError, UnsafePath
 
 _AGES_EVERY = 10  # sweeps: how often ages are looked at, which costs a scratch file each time
 _QUICK_PATIENCE = 0.5  # seconds: a scanner is mostly done by then
-# What the server says of one file, and not of itself or of this account.
-_OF_ONE_FILE = (Busy, ChangedWhileReading, NotFound, ServerFailure, UnsafePath)
+# What the server says of one file, and not of itself or of this account; a full disk stops only what would be written.
+_OF_ONE_FILE = (Busy, ChangedWhileReading, NoSpace, NotFound, ServerFailure, UnsafePath)
 _UNDER_WAY = (State.READY, State.CLAIMED)
 _SHARE_OF_SWEEPS = 0.05  # of a worker's time, at most, for looking whether something is to be healed
 
