@@ -1,7 +1,8 @@
 """The contract of every ledger: one entry a key, changed by compare-and-set, and every change kept (PROTOCOL section 8).
 
 A `Ledger` belongs to one *consumer group*: all workers that share the work open the same ledger under the same name, and
-nobody else uses that name. It may be used by any number of threads. A worker that forks opens its own in the child.
+nobody else uses that name. It may be used by any number of threads. After a fork, at which no call is under way, both sides
+go on with it, each for itself.
 
 What was recorded has reached stable storage by the time a call returns, where a ledger has one: a `started` that a power
 cut could take back would let a handler run again without being told.

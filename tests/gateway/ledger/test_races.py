@@ -68,3 +68,10 @@ def test_eight_threads_that_fight_for_one_key_take_turns(ledger: Ledger) -> None
     with ThreadPoolExecutor(len(NAMES)) as pool:
         raised = list(pool.map(lambda name: count(ledger, name, 5), NAMES))
     check_count(ledger, raised, 40)
+
+
+def test_parent_and_child_of_a_fork_both_go_on_with_an_open_ledger(lasting: Place) -> None:
+    with crowd("fork", lasting.url, NAMES[:1], 40) as (process,):
+        assert sorted(process.result()) == list(range(40))
+    with closing(lasting.open()) as ledger:
+        assert len(list(ledger.history())) == 40
