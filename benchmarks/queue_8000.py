@@ -163,6 +163,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def main(arguments: list[str]) -> int:
     """Runs it."""
     options = parse(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that servers and workers end with us
     rules = Rules(folder_layout(options.names) if options.layout == "folders" else PrefixLayout())
     with place(options.transport) as at, ledger_url(options.ledger) as ledger, tempfile.TemporaryDirectory() as scratch:
         job = Job(at.address, rules, Path(scratch) / "effects", Path(scratch) / "told", ledger, options.ttl)

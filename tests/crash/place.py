@@ -54,6 +54,10 @@ class Place:
         assert self.server is not None
         return replace(self, url=self.url.replace(f":{self.server.port}/", f":{port}/", 1))
 
+    def with_layout(self, layout: str) -> "Place":
+        """The same drop in the layout of this name."""
+        return replace(self, rules=replace(self.rules, layout=FolderLayout() if layout == "folders" else PrefixLayout()))
+
     def changed(self, **changes: Any) -> "Place":
         return replace(self, **changes)
 
@@ -74,8 +78,3 @@ class Place:
     def claims_of(self, pid: int) -> list[Name]:
         """What one process holds just now."""
         return [name for name in self.tokens(State.CLAIMED) if f"-{pid}-" in name.owner]
-
-
-def layout_of(kind: str) -> PrefixLayout | FolderLayout:
-    """A layout by its name."""
-    return FolderLayout() if kind == "folders" else PrefixLayout()

@@ -1,7 +1,6 @@
 """Killed at each single step: of a publication, and of an item's way through a consumer."""
 
 import os
-from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from protocol.states import State
 from tests.crash.checks import check_effects, check_healed, consume_here, heal, unhealed
 from tests.crash.jobs import Work, consume, produce
-from tests.crash.place import Place, layout_of
+from tests.crash.place import Place
 from tests.crash.processes import Crew
 
 _SPREAD = {"local": 1, "sftp": 4, "smb": 4}  # every so many of the steps
@@ -17,17 +16,12 @@ _MOST = 200
 
 
 def below(place: Place, name: str) -> Place:
-    """A fresh drop below this one."""
-    seen, scratch = place.seen / name, place.scratch / name
+    """A fresh drop below this one, with the same ledger."""
+    seen = place.seen / name
     seen.mkdir()
-    scratch.mkdir()
     owner = place.seen.stat()
     os.chown(seen, owner.st_uid, owner.st_gid)
-    return place.changed(url=f"{place.url}/{name}", seen=seen, scratch=scratch)
-
-
-def with_layout(place: Place, layout: str) -> Place:
-    return place.changed(rules=replace(place.rules, layout=layout_of(layout)))
+    return place.changed(url=f"{place.url}/{name}", seen=seen)
 
 
 @pytest.mark.parametrize("inside", [False, True], ids=["before", "inside"])
@@ -36,7 +30,7 @@ def test_a_producer_killed_at_any_step_and_started_again(place: Place, hands: Cr
     """Its item is handed over, perhaps under two numbers and always under one key, and processed once."""
     if place.kind != "local" and layout == "folders" and inside:
         layout = "prefix"  # where files are written the layouts do not differ
-    place = with_layout(place, layout)
+    place = place.with_layout(layout)
     steps = _SPREAD[place.kind]
     for number in count():
         assert number < _MOST
@@ -52,21 +46,21 @@ def test_a_producer_killed_at_any_step_and_started_again(place: Place, hands: Cr
 @pytest.mark.parametrize("layout", ["prefix", "folders"])
 def test_a_consumer_killed_at_any_step_and_another_one_after_it(place: Place, hands: Crew, layout: str) -> None:
     """The next one, at once, has the item and finishes it; a run that was cut is told to the handler."""
-    place = with_layout(place, layout)
+    place = place.with_layout(layout)
     steps = _SPREAD[place.kind]
     cut = 0
     for number in count():
         assert number < _MOST
         one = below(place, f"d{number}")
-        produce(Work(one))
+        produce(Work(one, first=number))
         survived = hands.run(consume, Work(one, once=True, die_at=1 + number * steps))
         if not survived:
             consume_here(one)
             cut += 1
         if unhealed(one):
             heal(one)
-        check_healed(one, [0])
-        check_effects(one, [0], interruptions=1)
+        check_healed(one, [number])
+        check_effects(one, [number], interruptions=1)
         assert len(one.tokens(State.AFTER)) == 1
         if survived:
             break

@@ -1,0 +1,122 @@
+"""The installed command, killed with -9 as a person at a shell does it."""
+
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from protocol.states import State
+from tests.crash.checks import unhealed
+from tests.crash.place import GROUP, TTL, Place
+from tests.crash.processes import Crew, wait_until
+from tests.e2e.commands import DROPGATE, clean_environment, dropgate
+
+LARGE = 48 << 20  # bytes: long enough on the way to be caught in the midst
+MARGIN = 20.0  # seconds that a busy machine may take to start a command
+
+
+@pytest.fixture
+def words(place: Place) -> list[str]:
+    """The drop, as a command is told of it."""
+    return [place.url, *(["--host-key", place.host_key] if place.host_key else [])]
+
+
+@pytest.fixture
+def inbox(place: Place) -> Path:
+    """Where items are delivered to."""
+    folder = place.scratch / "inbox"
+    folder.mkdir()
+    return folder
+
+
+def start(*words: str, cwd: Path) -> subprocess.Popen[bytes]:
+    """A command that is killed later, in a process of its own."""
+    return subprocess.Popen([DROPGATE, *words], cwd=cwd, env=clean_environment(), stdout=subprocess.DEVNULL)
+
+
+def receive(words: list[str], inbox: Path, ledger: str) -> list[str]:
+    return ["receive", *words, "--group", GROUP, "--to", str(inbox), "--ttl", str(TTL), "--poll", "0.5", "--ledger", ledger]
+
+
+@pytest.mark.timeout(180)
+def test_a_receive_killed_in_the_midst_of_a_file_is_finished_by_the_next(
+    place: Place, words: list[str], inbox: Path, hands: Crew
+) -> None:
+    source = place.scratch / "large.bin"
+    source.write_bytes(bytes(range(256)) * (LARGE // 256))
+    dropgate("send", *words, str(source), "--group", GROUP, cwd=place.scratch)
+    ledger = place.ledger_url
+    victim = start(*receive(words, inbox, ledger), cwd=place.scratch)
+    try:
+        wait_until(lambda: any(inbox.iterdir()), "the beginning of the delivery")
+        victim.send_signal(signal.SIGKILL)
+    finally:
+        victim.kill()
+        victim.wait()
+    hands.harm["kills"] += 1
+    (claimed,) = place.tokens(State.CLAIMED)
+    begun = time.monotonic()
+    heir = start(*receive(words, inbox, ledger), cwd=place.scratch)
+    try:
+        wait_until(lambda: place.tokens(State.AFTER), "the next one to finish it")
+        took = time.monotonic() - begun
+    finally:
+        heir.send_signal(signal.SIGTERM)
+        assert heir.wait(60) == 0
+    assert took < TTL + 0.5 + MARGIN
+    # The lease of the dead goes with the next sweep, whoever makes it.
+    dropgate("sweep", *words, "--ledger", ledger, cwd=place.scratch)
+    assert unhealed(place) == []
+    delivered = [path for path in inbox.iterdir() if path.suffix == ".bin"]
+    assert [path.read_bytes() == source.read_bytes() for path in delivered] == [True]
+    # The log tells the story: begun by the one, begun again by the other, done.
+    output = dropgate("log", *words[:1], "--ledger", ledger, "--json", cwd=place.scratch)
+    story = [json.loads(line) for line in output.splitlines()]
+    assert [(line["event"], line["attempt"]) for line in story] == [
+        ("started", 1),
+        ("started", 2),
+        ("done", 2),
+        ("archived", 2),
+    ]
+    assert story[0]["owner"] == claimed.owner != story[1]["owner"]
+
+
+@pytest.mark.timeout(180)
+def test_a_sweep_heals_a_drop_whose_workers_are_all_dead(place: Place, words: list[str], inbox: Path, hands: Crew) -> None:
+    files = []
+    for number in range(3):
+        files.append(place.scratch / f"{number}.csv")
+        files[-1].write_text(f"content {number}\n")
+    dropgate("send", *words, *map(str, files), "--group", GROUP, cwd=place.scratch)
+    ledger = place.ledger_url
+    slow = [*words, "--group", GROUP, "--exec", "sleep 30", "--ledger", ledger, "--ttl", str(TTL), "--workers", "2"]
+    victim = start("receive", *slow, cwd=place.scratch)
+    try:
+        wait_until(lambda: len(place.tokens(State.CLAIMED)) == 2, "both workers to begin")
+    finally:
+        victim.kill()
+        victim.wait()
+    sender_source = place.scratch / "large.bin"
+    sender_source.write_bytes(bytes(LARGE))
+    sender = start("send", *words, str(sender_source), "--group", GROUP, cwd=place.scratch)
+    try:
+        wait_until(lambda: any(name.startswith("B_") for name in place.names()), "the beginning of the sending")
+    finally:
+        sender.kill()
+        sender.wait()
+    hands.harm["kills"] += 2
+    time.sleep(1.1)  # older than nothing, on a clock of whole seconds
+    dry = dropgate("sweep", *words, "--dry-run", "--ledger", ledger, "--json", cwd=place.scratch)
+    assert sum(json.loads(line)["action"] == "take over" for line in dry.splitlines()) == 2
+    dropgate("sweep", *words, "--before-max-age", "0", "--delete", "--ledger", ledger, cwd=place.scratch)
+    assert not place.tokens(State.CLAIMED)
+    assert len(place.tokens(State.READY)) == 3
+    dropgate("sweep", *words, "--before-max-age", "0", "--delete", "--ledger", ledger, cwd=place.scratch)
+    left = [n for n in place.names() if not n.startswith((GROUP, "S_"))]
+    assert left == []
+    dropgate(*receive(words, inbox, ledger), "--once", cwd=place.scratch)
+    assert sorted(path.read_text() for path in inbox.iterdir()) == [f"content {number}\n" for number in range(3)]
+    assert unhealed(place) == []
