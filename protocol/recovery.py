@@ -189,11 +189,11 @@ def _older(age: float | None, limit: float | None) -> bool:
 def _about(view: ItemView, rules: Rules, facts: Facts, ages: Ages) -> list[Action]:
     tokens = [name for name, _ in view.files if rules.is_token(name.kind) and not name.again]
     if len(tokens) > len({name.suffix for name in tokens}):
-        return _twins(view, tokens, rules, facts) + _beaten(view, facts, ages)
+        return _twins(view, tokens, rules, facts) + _beaten(view, rules, facts, ages)
     if view.state not in (State.BEFORE, None):
         left = _left_by_publishing(view, rules)
         if left:
-            return left + _beaten(view, facts, ages)
+            return left + _beaten(view, rules, facts, ages)
     # What else is wrong with it, a rule of its state explains or mends.
     judge: Mapping[State | None, Callable[[], list[Action]]] = {
         State.CLAIMED: lambda: [TakeOver(tokens[0])] if view.owner in facts.dead else [],
@@ -234,10 +234,10 @@ def _left_by_publishing(view: ItemView, rules: Rules) -> list[Action]:
     return [DropTwin(n, later[n.suffix]) for n in payloads if n.state is State.BEFORE and n.suffix in later]
 
 
-def _beaten(view: ItemView, facts: Facts, ages: Ages) -> list[Action]:
+def _beaten(view: ItemView, rules: Rules, facts: Facts, ages: Ages) -> list[Action]:
     """Old before files of a number that is published. If they are not second names of it, a rival wrote them and was cut."""
     before = [(name, listed) for name, listed in view.files if name.state is State.BEFORE]
-    published = any(name.state is not State.BEFORE and name.kind is not FileKind.PAYLOAD for name, _ in view.files)
+    published = any(name.state is not State.BEFORE and rules.is_token(name.kind) for name, _ in view.files)
     if not before or not published or not all(_older(facts.age(listed), ages.before) for _, listed in before):
         return []
     return [Unfinished(view.item, tuple(name for name, _ in before))]

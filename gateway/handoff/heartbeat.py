@@ -118,11 +118,12 @@ class Heartbeat:
             driver.connection.lost()
             return
         with self._lock:
-            # From when it was asked for: a reply that took long must not make the lease look younger than it is.
-            if renewed:
+            # From when it was asked for: a reply that took long must not make the lease look younger than it is. And one that
+            # took longer than the lease had left came too late: somebody may have taken us for dead before.
+            if renewed and not self._judge(held):
                 held.renewed_at, held.trouble = asked_at, ""
             else:
-                held.trouble = "the lease's file is held open, or the reply was lost"
+                held.trouble = "the lease's file is held open, or the reply was lost, or came too late"
             given_up = held.owner not in self._held
         if given_up:
             # Given up while it was being renewed: it must not stay behind as the lease of nobody.

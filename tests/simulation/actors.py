@@ -159,7 +159,7 @@ async def heartbeat(setting: Setting) -> None:
             renewed = await renew_lease(setting.rules, _lease(setting, owner, beat))
         except (ProtocolError, Disconnected):
             continue
-        if renewed and setting.host.held == owner:
+        if renewed and setting.host.held == owner and not lease_is_lost(setting):
             setting.host.renewed_at = asked
 
 
