@@ -129,10 +129,10 @@ class Smbclient(Theirs):
 
 def library(transport: str, at: Place) -> Theirs:
     """What to compare with."""
+    if transport == "local":
+        return PlainFiles(at.seen)
     endpoint = at.address.endpoint()
-    return {"local": lambda: PlainFiles(at.seen), "sftp": lambda: Paramiko(endpoint), "smb": lambda: Smbclient(endpoint)}[
-        transport
-    ]()
+    return Paramiko(endpoint) if transport == "sftp" else Smbclient(endpoint)
 
 
 def compare(transport: str, size: int, rounds: int) -> None:
