@@ -204,7 +204,8 @@ def _about(view: ItemView, rules: Rules, facts: Facts, ages: Ages) -> list[Actio
         State.READY: lambda: _ready(view, tokens[0], rules, facts, ages),
         None: lambda: _without_token(view, rules, facts, ages),
     }
-    return judge[view.state]() if view.state in judge else []
+    found = judge[view.state]() if view.state in judge else []
+    return found if view.state is State.BEFORE else found + _beaten(view, rules, facts, ages)
 
 
 def _twins(view: ItemView, tokens: list[Name], rules: Rules, facts: Facts) -> list[Action]:

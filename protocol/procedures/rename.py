@@ -74,7 +74,8 @@ async def drop_twin(src: str, keep: str) -> bool:
     if outcome in (Outcome.GONE, Outcome.BUSY):
         return outcome is Outcome.GONE
     if await same_file(aside, keep):
-        return await remove(aside)
+        await remove(aside)  # held open, it is scratch that a sweep takes away: the name itself is gone
+        return True
     await Publish(aside, src)
     return False
 
