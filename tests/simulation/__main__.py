@@ -7,46 +7,48 @@ import sys
 import time
 from collections import Counter
 
-from tests.simulation.simulation import check
-from tests.simulation.world import Violation
+from tests.simulation.batches import BATCH, run_batches
+from tests.simulation.quick import remembering
+from tests.simulation.simulation import Simulation, check
 
-BATCH = 250
-
-
-def batch(first: int) -> tuple[int, Counter[str], str]:
-    """A batch of seeds: how many ran, the faults that befell them, and the first violation, if any."""
-    faults: Counter[str] = Counter()
-    for seed in range(first, first + BATCH):
-        try:
-            faults += check(seed)
-        except Violation as violation:
-            return seed - first, faults, str(violation)
-    return BATCH, faults, ""
+_ROUND = BATCH * 40
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=100_000, help="how many schedules")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--seed", type=int, help="one seed alone, with its trace if it fails")
+    parser.add_argument("--seed", type=int, help="one seed alone, with its trace")
     arguments = parser.parse_args()
-    if arguments.seed is not None:
-        print(dict(check(arguments.seed)))
-        return 0
+    return one(arguments.seed) if arguments.seed is not None else many(arguments.first, arguments.seeds)
+
+
+def one(seed: int) -> int:
+    """A single seed: its trace, whether it holds or not."""
+    with remembering():
+        print(dict(check(seed)))
+        simulation = Simulation(seed, trace=True)
+        simulation.run()
+    print("\n".join(simulation.trace or []))
+    return 0
+
+
+def many(first: int, seeds: int) -> int:
+    """All of them, on every core; stops at the first violation."""
     begun = time.monotonic()
-    done, faults = 0, Counter[str]()
-    with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
-        firsts = range(arguments.first, arguments.first + arguments.seeds, BATCH)
-        for ran, befell, violation in pool.imap_unordered(batch, firsts):
-            done += ran
-            faults += befell
-            if violation:
-                print(violation)
-                return 1
-            if done % (BATCH * 40) < BATCH:
-                print(f"{done} seeds, {done / (time.monotonic() - begun):.0f} a second", file=sys.stderr)
-    print(f"{done} seeds, {done / (time.monotonic() - begun):.0f} a second, no violation")
-    for what, count in sorted(faults.items()):
+    ran, befell = 0, Counter[str]()
+    for at in range(first, first + seeds, _ROUND):
+        with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
+            piece = range(at, min(at + _ROUND, first + seeds))
+            done, faults, violation = run_batches(pool, piece, until=float("inf"))
+        ran += done
+        befell += faults
+        if violation:
+            print(violation)
+            return 1
+        print(f"{ran} seeds, {ran / (time.monotonic() - begun):.0f} a second", file=sys.stderr)
+    print(f"{ran} seeds, {ran / (time.monotonic() - begun):.0f} a second, no violation")
+    for what, count in sorted(befell.items()):
         print(f"  {what:24}{count:>10}")
     return 0
 

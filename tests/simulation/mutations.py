@@ -16,7 +16,7 @@ from protocol.procedures import claim as claiming
 from protocol.procedures import consume as consuming
 from protocol.procedures import finish, publish, rename, replay, sweep, take_number
 from protocol.procedures.look import find_item
-from protocol.recovery import Unfinished
+from protocol.recovery import FinishPublish, Unfinished
 from protocol.rules import Rules
 from protocol.states import State
 from tests.simulation import actors, engine, simulation, world
@@ -40,6 +40,9 @@ class Mutation:
                 stack.enter_context(patch.object(target, name, value))
             yield
 
+
+# More of what most rules are for: sleepers that wake up, lost replies, and people who ask again.
+HARSH = simulation.Odds(lost=0.04, busy=0.02, killed=0.008, frozen=0.03, leap=0.006, replay=0.03, failing=0.15, most_kills=3)
 
 _KNOWN: list[Mutation] = []
 
@@ -288,7 +291,7 @@ def _sweep_deletes_a_before_token_whose_payload_is_ready() -> Patches:
     carry_out = sweep.carry_out
 
     async def tidy(rules: Rules, action: Any, worker: Any, unwanted: Any = sweep.Unwanted.REPORT) -> Any:
-        if isinstance(action, sweep.FinishPublish):
+        if isinstance(action, FinishPublish):
             action = Unfinished(action.token.item, (action.token,))
         return await carry_out(rules, action, worker, unwanted)
 
@@ -297,18 +300,14 @@ def _sweep_deletes_a_before_token_whose_payload_is_ready() -> Patches:
 
 @_mutation("a payload is put away only while its token is seen to be done")
 def _payload_put_away_without_a_look() -> Patches:
-    class Sure(Stat):
-        __slots__ = ()
+    async def put_away(rules: Rules, done: Name, payloads: Any) -> finish.PutAway:
+        left: list[str] = []
+        for name in (*map(finish._ready, payloads), done):
+            await finish._keep(rules, name, State.AFTER, 0, left)
+        return finish.PutAway(rules.layout.path(done), tuple(left))
 
-        def __await__(self) -> Any:
-            name = simulation.RULES["prefix", rules_signal].layout.parse(self.path)
-            seen = yield Stat(self.path)
-            return True if seen is None and isinstance(name, Name) and name.state is State.DONE else seen
-
-    from protocol.rules import Signal
-
-    rules_signal = Signal.MANIFEST
-    yield finish, "Stat", Sure
+    yield finish, "put_away", put_away
+    yield sweep, "put_away", put_away
 
 
 @_mutation("a worker that has given an item up says so in the ledger before it becomes an error image")
