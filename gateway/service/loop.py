@@ -77,6 +77,8 @@ def run_all(jobs: list[Callable[[], None]], stop: threading.Event, interrupted: 
     waiting goes on; a second one is passed on, and jobs that have not ended by then are left behind.
     """
     failures: list[BaseException] = []
+    ended: list[str] = []
+    one_ended = threading.Event()
 
     def guarded(job: Callable[[], None]) -> None:
         try:
@@ -84,16 +86,20 @@ def run_all(jobs: list[Callable[[], None]], stop: threading.Event, interrupted: 
         except BaseException as error:  # noqa: BLE001 - carried to the caller's thread
             failures.append(error)
             stop.set()
+        finally:
+            ended.append(threading.current_thread().name)
+            one_ended.set()
 
     # As daemons they cannot keep a process that somebody wants gone: one may wait for a server that says nothing.
     threads = [threading.Thread(target=guarded, args=(job,), name=f"worker-{n}", daemon=True) for n, job in enumerate(jobs)]
     for thread in threads:
         thread.start()
-    while any(thread.is_alive() for thread in threads):
+    while len(ended) < len(threads):
         try:
-            # Joined in short turns, so that Ctrl-C reaches the main thread.
-            for thread in threads:
-                thread.join(0.2)
+            # Not by `join`: interrupted, it takes a thread that runs for one that has ended (Python before 3.13). And in short
+            # turns, so that Ctrl-C reaches this thread.
+            one_ended.wait(0.2)
+            one_ended.clear()
         except KeyboardInterrupt:
             if interrupted.is_set():
                 raise
