@@ -112,7 +112,10 @@ class Place:
         finally:
             if process.poll() is None:
                 process.kill()
-            process.communicate()
+                process.wait()
+            for stream in (process.stdout, process.stderr):
+                if stream is not None:
+                    stream.close()  # not read to its end: a command that was left behind may hold the other one
 
     def write(self, name: str, data: bytes | str = b"content\n") -> str:
         """A file in the folder; its name."""
