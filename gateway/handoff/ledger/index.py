@@ -12,9 +12,6 @@ class Index:
         self._done: dict[str, Entry] = {}
         self._highest: dict[str, int | None] = {}  # by group; what is not in it has to be counted
 
-    def __len__(self) -> int:
-        return len(self._entries)
-
     def get(self, key: str) -> Entry | None:
         """The entry of a key."""
         return self._entries.get(key)

@@ -196,9 +196,8 @@ def test_two_that_are_open_at_once_see_each_others_changes(lasting: Place) -> No
 
 
 def test_it_can_be_closed_twice(place: Place) -> None:
-    ledger = place.open()
-    write(ledger, "k", STARTED)
-    ledger.close()
+    with place.open() as ledger:
+        write(ledger, "k", STARTED)
     ledger.close()
 
 

@@ -1,5 +1,7 @@
 """The text file of a journal: cut anywhere, damaged, full, followed by the next one; and what is told of it then."""
 
+import errno
+import os
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -131,6 +133,26 @@ def test_a_file_that_is_taken_away_under_a_running_worker_is_noticed(written: Pa
             ledger.compare_and_set("k", ARCHIVED, entry(generation=2))
 
 
+def test_a_folder_whose_files_were_all_taken_away_is_not_begun_anew_by_a_running_worker(written: Path) -> None:
+    with closing(open_journal(written)) as ledger:
+        with live_file(written).open("ab") as file:
+            file.write(encoded(Seal("1.x.1")))
+        for path in (written / TEAM).iterdir():
+            path.unlink()
+        with pytest.raises(LedgerUnavailable, match="it and what followed it were removed"):
+            ledger.read("k")
+
+
+def test_a_file_system_without_hard_links_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(src: Path, dst: Path) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), src, None, dst)
+
+    monkeypatch.setattr(os, "link", refuse)  # what vfat says
+    with pytest.raises(ConfigurationError, match="without hard links"):
+        open_journal(tmp_path)
+    assert list((tmp_path / TEAM).iterdir()) == []
+
+
 def test_another_groups_file_is_not_taken_for_ones_own(written: Path) -> None:
     (written / TEAM).rename(written / "others")
     with pytest.raises(LedgerUnavailable, match="its beginning is not that of this consumer group's file"):
@@ -156,16 +178,20 @@ def test_a_full_disk_is_told_of_and_leaves_a_journal_that_goes_on(written: Path,
 
 
 def test_a_disk_that_is_too_full_to_compact_does_not_fail_the_change(tmp_path: Path) -> None:
-    with closing(open_journal(tmp_path, compact_at=3000)) as ledger:
-        for number in range(8):
-            change(ledger, f"k{number}", 1)
-        last = change(ledger, "k", 1)
+    with closing(open_journal(tmp_path)) as ledger:
+        change(ledger, "k", 1)
         size = live_file(tmp_path).stat().st_size
-        assert size < 3000
-        with closing(open_journal(tmp_path, compact_at=1)) as eager, full_disk(size + 300):
-            following = entry(generation=2)
-            assert eager.compare_and_set("k", last, following), "there is room for it, and for no second file"
-        assert ledger.read("k") == following
+        change(ledger, "k", 1, first=2)
+        line = live_file(tmp_path).stat().st_size - size
+    with closing(open_journal(tmp_path, compact_at=1)) as eager:
+        with full_disk(size + 2 * line + 20):  # there is room for a change, and not for a seal
+            assert eager.compare_and_set("k", entry(generation=2), entry(generation=3))
+        assert live_file(tmp_path).name == "0000000001.journal"
+        assert eager.compare_and_set("k", entry(generation=3), entry(generation=4))
+        assert live_file(tmp_path).name == "0000000002.journal", "with space again it is made up for"
+    with closing(open_journal(tmp_path)) as ledger:
+        assert ledger.read("k") == entry(generation=4)
+        assert [event.entry.generation for event in ledger.history()] == [1, 2, 3, 4]
 
 
 def test_a_journal_stays_short_however_often_a_key_changes(tmp_path: Path) -> None:
