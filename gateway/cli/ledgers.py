@@ -5,6 +5,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import quote
 
 import typer
 
@@ -34,7 +35,7 @@ def default_ledger() -> str:
     """The ledger of this user on this host, in the place where programs keep their state."""
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "dropgate"
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return f"sqlite://{state / 'ledger.db'}"
+    return f"sqlite://{quote(str(state / 'ledger.db'))}"
 
 
 def consumer_of(drop: Drop, name: str | None) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from gateway.errors import DeliveryFailed, HandlerFailed, NotYet, SourceFailed
 from gateway.handoff.contents import DropPayload
 from gateway.handoff.driver import Driver
+from gateway.handoff.ledger.errors import LedgerMoved
 from protocol.contents import Contents, Payload
 from protocol.ledger import Entry
 from protocol.names import ItemId
@@ -46,14 +47,15 @@ class Delivery:
             into.write(data)
 
     @contextmanager
-    def transaction(self) -> Iterator[Any]:
+    def transaction(self, outcome: str = "") -> Iterator[Any]:
         """The ledger's own database connection: what is done on it and the record that this item was processed commit
-        together, or not at all. With it the effect happens exactly once.
+        together, or not at all. With it the effect happens exactly once. `outcome` is what the record says was done.
 
         Raises GatewayError where the ledger has no database, and rolls back where another worker got ahead.
         """
         if self.entry is None:
             raise HandlerFailed("this delivery has no ledger entry to commit with")
+        self.outcome = outcome or self.outcome
         with self.driver.ledger.transaction(self.key, self.entry, self.outcome) as connection:
             yield connection
         self.recorded = True
@@ -87,6 +89,9 @@ def handle(handler: Handler, driver: Driver, rules: Rules, operation: Handle) ->
         handler(delivery)
     except UNFIT as error:
         return Handled(Verdict.UNFIT, error=str(error), kind=type(error).__name__), None
+    except LedgerMoved:
+        # Rolled back: another worker has the key. The ledger is asked again, and finds that our entry is no longer there.
+        return Handled(Verdict.PROCESSED), None
     except HandlerFailed as error:
         return Handled(Verdict.FAILED, error=str(error), kind=type(error).__name__), None
     except DeliveryFailed as error:
