@@ -1,6 +1,7 @@
 """Progress on a terminal: rate and time left. On a pipe there is none, and nothing is printed."""
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 
 from rich.progress import (
@@ -8,6 +9,7 @@ from rich.progress import (
     DownloadColumn,
     FileSizeColumn,
     Progress,
+    ProgressColumn,
     SpinnerColumn,
     TextColumn,
     TimeRemainingColumn,
@@ -15,6 +17,12 @@ from rich.progress import (
 )
 
 from gateway.cli.common import errors, readable
+
+
+def _bar(*columns: ProgressColumn) -> Progress:
+    # Results are taken through the bar's console where both share a terminal; else they must stay on standard output.
+    together = sys.stdout.isatty()
+    return Progress(*columns, console=errors, disable=not errors.is_terminal, transient=True, redirect_stdout=together)
 
 
 @contextlib.contextmanager
@@ -27,7 +35,7 @@ def sending(total_bytes: int, files: int) -> Iterator[tuple[Callable[[int], None
         TransferSpeedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=errors, disable=not errors.is_terminal, transient=True) as progress:
+    with _bar(*columns) as progress:
         task = progress.add_task(f"{files} file{'s' if files != 1 else ''}", total=total_bytes)
         yield (
             lambda count: progress.advance(task, count),
@@ -39,7 +47,7 @@ def sending(total_bytes: int, files: int) -> Iterator[tuple[Callable[[int], None
 def receiving() -> Iterator[tuple[Callable[[int], None], Callable[[int], None]]]:
     """Bytes whose total nobody knows: `advance(bytes)`, and `show(items)` for how many items have come."""
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), FileSizeColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=errors, disable=not errors.is_terminal, transient=True) as progress:
+    with _bar(*columns) as progress:
         task = progress.add_task("waiting", total=None)
         yield (
             lambda count: progress.advance(task, count),
