@@ -59,7 +59,7 @@ def test_a_disk_that_is_full_takes_nothing_and_breaks_nothing(full: Place, hands
     ended = send(full, *files)
     hands.harm["filled disks"] += 1
     assert ended.returncode == 3, ended.stderr
-    assert "space" in ended.stderr
+    assert "full" in ended.stderr
     fitted = len(ended.stdout.splitlines())
     assert 1 <= fitted < 5
     shot = Drop(full.endpoint, full.rules).snapshot()

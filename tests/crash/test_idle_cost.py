@@ -1,10 +1,13 @@
 """What an idle consumer costs: at most one listing a poll, and one lease write each third of its ttl."""
 
+import itertools
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,10 +50,12 @@ class CountingTransport(LocalTransport):
 class CountingConsumer(Consumer):
     """Counts polls."""
 
-    polls = 0
+    def __init__(self, counts: Counter[str], *words: Any, **settings: Any) -> None:
+        super().__init__(*words, **settings)
+        self._counts = counts
 
     def sweep_once(self, stop: threading.Event) -> int:
-        CountingConsumer.polls += 1
+        self._counts["polls"] += 1
         return super().sweep_once(stop)
 
 
@@ -59,28 +64,36 @@ def refuse(delivery: Delivery) -> None:
     raise AssertionError(delivery.item)
 
 
-@pytest.mark.parametrize("ordering", list(Ordering))
-@pytest.mark.parametrize("groups", [("a_",), ("a_", "b_", "c_")], ids=["one group", "three groups"])
-@pytest.mark.timeout(60)
-def test_an_idle_consumer_lists_once_a_poll_and_writes_its_lease_once_a_third_of_its_ttl(
-    tmp_path: Path, ordering: Ordering, groups: tuple[str, ...]
-) -> None:
+def idle(folder: Path, stop: threading.Event, ordering: Ordering, groups: tuple[str, ...]) -> Counter[str]:
+    """What a consumer of an empty drop does until it is stopped."""
     counts: Counter[str] = Counter()
     clock, rules = Clock(), Rules()
 
     def driver() -> Driver:
-        return Driver(Connection(lambda: CountingTransport(tmp_path, counts), clock), clock)
+        return Driver(Connection(lambda: CountingTransport(folder, counts), clock), clock)
 
     heartbeat = Heartbeat(driver, rules, "host", clock, TTL)
-    stop = threading.Event()
-    consumer = CountingConsumer(
-        driver(), rules, new_owner(clock), groups, refuse, lambda event: None, ordering=ordering, heartbeat=heartbeat
-    )
-    before = CountingConsumer.polls
-    threading.Timer(SECONDS, stop.set).start()
+    settings: dict[str, Any] = {"ordering": ordering, "heartbeat": heartbeat}
+    consumer = CountingConsumer(counts, driver(), rules, new_owner(clock), groups, refuse, lambda event: None, **settings)
     with heartbeat, consumer:
         Loop(stop, clock, lambda error: None, POLL).run(consumer)
-    polls = CountingConsumer.polls - before
-    assert SECONDS / POLL / 2 < polls < SECONDS / POLL * 1.5
-    assert 0 < counts["listings"] <= polls
-    assert 0 < counts["lease writes"] <= SECONDS / (TTL / 3) + 1
+    return counts
+
+
+@pytest.mark.timeout(60)
+def test_an_idle_consumer_lists_once_a_poll_and_writes_its_lease_once_a_third_of_its_ttl(tmp_path: Path) -> None:
+    """Whatever its order, and however many groups it takes."""
+    kinds = list(itertools.product(Ordering, (("a_",), ("a_", "b_", "c_"))))
+    stop = threading.Event()
+    with ThreadPoolExecutor(len(kinds)) as pool:
+        ends = []
+        for number, (ordering, groups) in enumerate(kinds):
+            (folder := tmp_path / str(number)).mkdir()
+            ends.append(pool.submit(idle, folder, stop, ordering, groups))
+        time.sleep(SECONDS)
+        stop.set()
+        found = [end.result() for end in ends]
+    for counts in found:
+        assert SECONDS / POLL / 2 < counts["polls"] < SECONDS / POLL * 1.5
+        assert 0 < counts["listings"] <= counts["polls"]
+        assert 0 < counts["lease writes"] <= SECONDS / (TTL / 3) + 1

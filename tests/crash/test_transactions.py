@@ -12,7 +12,7 @@ from tests.crash.place import Place
 from tests.crash.processes import Crew
 
 ITEMS = 4
-STEPS = range(8, 40, 3)
+STEPS = range(8, 40, 5)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
