@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import subprocess
 from pathlib import Path
 
@@ -10,15 +11,18 @@ from tests.e2e.commands import DROPGATE
 from tests.gateway.tools import hand_over
 
 
-def on_a_terminal(place: Place, *words: str) -> tuple[int, str, str]:
-    """Runs a command whose standard error is a real terminal: its exit code, its results, what the terminal got."""
+def on_a_terminal(place: Place, *words: str, results: bool = False) -> tuple[int, str, str]:
+    """Runs a command whose standard error is a real terminal: its exit code, its results, what the terminal got.
+
+    `results` go to the terminal as well.
+    """
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [DROPGATE, *words],
         cwd=place.folder,
         env=place.environment(TERM="xterm-256color", COLUMNS="100", LINES="30"),
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
+        stdout=theirs if results else subprocess.PIPE,
         stderr=theirs,
     )
     os.close(theirs)
@@ -29,7 +33,7 @@ def on_a_terminal(place: Place, *words: str) -> tuple[int, str, str]:
     finally:
         os.close(ours)
     out, _ = process.communicate(timeout=WITHIN)
-    return process.returncode, out.decode(), seen.decode()
+    return process.returncode, (out or b"").decode(), seen.decode()
 
 
 def _read(terminal: int) -> bytes:
@@ -46,13 +50,13 @@ def sparse(path: Path, size: int) -> None:
 
 def test_sending_shows_rate_and_time_left(place: Place) -> None:
     place.drop()
-    sparse(place.folder / "large[/x] file.bin", 300_000_000)
-    code, out, seen = on_a_terminal(place, "send", "./drop", "large[/x] file.bin", "--group", "orders_")
-    assert (code, out) == (0, "orders_0000000001  300000000 bytes  large[/x] file.bin\n")
-    assert "large[/x] file.bin" in seen
-    assert "MiB/s" in seen or "MB/s" in seen or "GiB/s" in seen
-    assert "0:00:0" in seen, "the time that is left"
-    assert seen.rstrip().endswith(("\x1b[2K", "\x1b[?25h")) or "\x1b[?25h" in seen, "the cursor is given back"
+    sparse(place.folder / "large [red] file.bin", 300_000_000)
+    code, out, seen = on_a_terminal(place, "send", "./drop", "large [red] file.bin", "--group", "orders_")
+    assert (code, out) == (0, "orders_0000000001  300000000 bytes  large [red] file.bin\n")
+    assert "large [red] file.bin" in seen
+    assert re.search(r"[0-9.]+ [kKMG]i?B/s", seen), "the rate"
+    assert re.search(r"0:00:0\d", seen), "the time that is left"
+    assert "\x1b[?25h" in seen, "the cursor is given back"
 
 
 def test_receiving_shows_how_much_has_come(place: Place) -> None:
@@ -63,9 +67,18 @@ def test_receiving_shows_how_much_has_come(place: Place) -> None:
     code, out, seen = on_a_terminal(place, "receive", "./drop", "--group", "orders_", "--to", "inbox", "--once")
     assert code == 0
     assert len(out.splitlines()) == 2
-    assert "item" in seen
-    assert "MB" in seen or "MiB" in seen
+    assert re.search(r"\d items?", seen)
+    assert re.search(r"[0-9.]+ M?B", seen)
     assert "\x1b[?25h" in seen
+
+
+def test_results_on_the_same_terminal_are_whole_lines(place: Place) -> None:
+    place.drop()
+    files = [place.write(f"{number} [red].csv") for number in range(5)]
+    code, _, seen = on_a_terminal(place, "send", "./drop", *files, "--group", "orders_", results=True)
+    assert code == 0
+    for number, file in enumerate(files, start=1):
+        assert f"orders_{number:010}  8 bytes  {file}" in seen
 
 
 def test_an_error_is_red_on_a_terminal_and_plain_elsewhere(place: Place) -> None:
