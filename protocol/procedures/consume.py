@@ -31,7 +31,7 @@ from protocol.errors import (
 )
 from protocol.ledger import Ended, Entry, LedgerState
 from protocol.manifest import derived_key
-from protocol.names import ItemId, Name
+from protocol.names import FileKind, ItemId, Name
 from protocol.operations import Handle, Handled, Now, ReadLedger, Stat, Verdict, WriteLedger
 from protocol.procedures.claim import read_contents
 from protocol.procedures.finish import PutAway, Reason, complete, fail, payload_names, put_back, release
@@ -208,20 +208,22 @@ async def _by_what_is_known(
         # Its worker had given it up, and was cut before it became an error image.
         handled = Handled(Verdict.FAILED, error=read.result, kind="HandlerFailed")
         return await _fail(rules, claimed, contents, worker, read.attempts, handled)
-    if not same_item and read.state is LedgerState.STARTED and read.ended is Ended.OPEN and await _is_claimed(rules, read):
+    if not same_item and read.state is LedgerState.STARTED and read.ended is Ended.OPEN and await _is_under_way(rules, read):
         await release(rules, claimed)
         return Consumed(Result.WAITING, claimed, 0, contents, key, error=f"{other} has the same key and is being processed")
     return None
 
 
-async def _is_claimed(rules: Rules, read: Entry) -> bool:
-    """Whether the other item of a key is under way, so that its outcome is worth waiting for.
+async def _is_under_way(rules: Rules, read: Entry) -> bool:
+    """Whether the other item of a key is under way, so that its outcome is worth waiting for: claimed, or asked for again.
 
-    If its worker is dead, whoever takes the claim over settles it; if a person has moved it away, there is nothing to wait
-    for. Either way this comes to an end.
+    If its worker is dead, whoever takes the claim over settles it, and a replay that was begun is claimed by the next; if a
+    person has moved it away, there is nothing to wait for. Either way this comes to an end.
     """
     names = await find_item(rules, read.item)
-    return any(rules.is_token(name.kind) and name.state is State.CLAIMED for name in names)
+    states = {name.state for name in names if rules.is_token(name.kind)}
+    asked = any(name.kind is FileKind.PAYLOAD and name.state is State.READY for name in names)
+    return State.CLAIMED in states or (asked and not states.isdisjoint({State.AFTER, State.ERROR}))
 
 
 def is_over(read: Entry) -> bool:

@@ -191,8 +191,8 @@ class Simulation(Engine):
         # One that was acknowledged as a second delivery has no run of its own that could be repeated.
         keys = [key for key, entry in promises.ledger.items() if entry.item == token.item]
         kinds = {state for state in (n.state for n in mine if n.kind is not FileKind.REASON)}
-        if not keys or kinds != {token.state}:
-            return False  # somebody is at it
+        if not keys or kinds != {token.state} or not any(n.kind is FileKind.PAYLOAD for n in mine):
+            return False  # somebody is at it, or it is on its way into the archive
         entry = promises.ledger[keys[0]]
         explained = entry.ended is Ended.ERROR and any(n.suffix == REASON_SUFFIX for n in mine)
         if token.state is State.ERROR and not explained:
