@@ -28,7 +28,7 @@ from protocol.procedures.finish import release
 from protocol.procedures.look import ready_tokens, snapshot
 from protocol.procedures.replay import claim_replay
 from protocol.procedures.sweep import Swept, archive_ledger, carry_out, take_over
-from protocol.recovery import Action, Ages, Facts, Replay, TakeOver, Tell, plan
+from protocol.recovery import Action, Ages, Facts, MissingPayload, Replay, TakeOver, Tell, plan
 from protocol.rules import Rules
 from protocol.snapshot import Snapshot
 from protocol.states import State
@@ -392,6 +392,8 @@ class Consumer:
                     dealt += self._replay(token, facts)
                 case Replay():
                     pass
+                case MissingPayload(token) if token.item.group in self.groups:
+                    pass  # taken as any other, so that its failing is reported as any other's
                 case Tell(about, text):
                     self._notice(f"{about}: {text}")
                 case _:
