@@ -218,6 +218,16 @@ class TestReceive:
         assert all(name.startswith("E_") for name in names(drop))
 
 
+    def test_an_item_without_its_payload_is_told_as_any_other(self, place: Place) -> None:
+        drop = place.drop()
+        (drop / "orders_0000000001.manifest.json").write_text("{}")
+        (place.folder / "inbox").mkdir()
+        received = place.call("receive", "./drop", "--group", "orders_", "--to", "inbox", "--once")
+        assert received.code == 1
+        assert received.err.startswith("orders_0000000001  failed (attempt 1): ")
+        assert sorted(names(drop)) == ["E_orders_0000000001.manifest.json", "E_orders_0000000001.reason.json"]
+
+
 class TestStatus:
     def test_every_state_is_shown_with_its_owner_and_its_problems(self, place: Place) -> None:
         drop = place.drop()
