@@ -4,12 +4,14 @@ import json
 import signal
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from protocol.states import State
 from tests.crash.checks import unhealed
+from tests.crash.jobs import Work, key_of, produce
 from tests.crash.place import GROUP, TTL, Place
 from tests.crash.processes import Crew, wait_until
 from tests.e2e.commands import DROPGATE, clean_environment, dropgate
@@ -18,10 +20,14 @@ LARGE = 48 << 20  # bytes: long enough on the way to be caught in the midst
 MARGIN = 20.0  # seconds that a busy machine may take to start a command
 
 
-@pytest.fixture
-def words(place: Place) -> list[str]:
+def place_words(place: Place) -> list[str]:
     """The drop, as a command is told of it."""
     return [place.url, *(["--host-key", place.host_key] if place.host_key else [])]
+
+
+@pytest.fixture
+def words(place: Place) -> list[str]:
+    return place_words(place)
 
 
 @pytest.fixture
@@ -120,3 +126,56 @@ def test_a_sweep_heals_a_drop_whose_workers_are_all_dead(place: Place, words: li
     dropgate(*receive(words, inbox, ledger), "--once", cwd=place.scratch)
     assert sorted(path.read_text() for path in inbox.iterdir()) == [f"content {number}\n" for number in range(3)]
     assert unhealed(place) == []
+
+
+@pytest.mark.timeout(180)
+def test_a_route_killed_again_and_again_publishes_each_item_once(place: Place, hands: Crew) -> None:
+    items = 10
+    produce(Work(place, count=items, size=400_000))
+    target = place.scratch / "destination"
+    target.mkdir()
+    pin = f'host_key = "{place.host_key}"' if place.host_key else ""
+    config = place.scratch / "dropgate.toml"
+    config.write_text(
+        f"""
+        [ledger]
+        url = "{place.ledger_url}"
+
+        [endpoint.there]
+        url = "{place.url}"
+        {pin}
+
+        [drop.source]
+        endpoint = "there"
+        groups = ["{GROUP}"]
+
+        [drop.destination]
+        url = "{target}"
+
+        [[route]]
+        from = "source"
+        to = "destination"
+        workers = 2
+        poll = 0.2
+        lease_ttl = {TTL}
+        """
+    )
+    for before in (3, 9):
+        route = start("run", str(config), cwd=place.scratch)
+        try:
+            wait_until(partial(_has_files, target, before), f"{before} files to arrive")
+        finally:
+            route.kill()
+            route.wait()
+        hands.harm["kills"] += 1
+    dropgate("run", str(config), "--once", cwd=place.scratch)
+    dropgate("sweep", *place_words(place), "--ledger", place.ledger_url, cwd=place.scratch)
+    dropgate("run", str(config), "--once", cwd=place.scratch)
+    assert len(place.tokens(State.AFTER)) == items
+    manifests = [json.loads(path.read_bytes()) for path in target.glob(f"{GROUP}*.manifest.json")]
+    assert sorted(manifest["key"] for manifest in manifests) == sorted(map(key_of, range(items)))
+    assert {path.stat().st_size for path in target.glob(f"{GROUP}*.csv")} == {400_000}
+
+
+def _has_files(folder: Path, least: int) -> bool:
+    return len(list(folder.glob(f"{GROUP}*"))) >= least
