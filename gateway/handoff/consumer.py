@@ -115,7 +115,10 @@ class Consumer:
             tokens, again = self._candidates(missed)
             taken, out_of_date = self._take_listed(tokens, missed, stop)
             dealt += taken
-            again = again or out_of_date
+            if out_of_date:
+                # Somebody is about whom we do not know of: the look that shows what is left shows him as well.
+                again, self._next_sweep = True, 0.0
+                dealt += self._heal_if_due(stop)
         return dealt
 
     def holds(self) -> bool:
