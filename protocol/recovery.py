@@ -142,7 +142,6 @@ Action = (
 # A server that renames by link and unlink can be cut between the two. The pair tells which rename it was, and so which of the
 # names was its source. A pair that holds a live worker's claim is left to that worker.
 _SOURCE_OF_TWINS: dict[frozenset[State], State] = {
-    **{frozenset({State.BEFORE, state}): State.BEFORE for state in State if state is not State.BEFORE},  # publish, and moved on
     frozenset({State.READY, State.CLAIMED}): State.CLAIMED,  # claim or release: ready suits both, as its worker is dead
     frozenset({State.CLAIMED, State.DONE}): State.CLAIMED,  # complete
     frozenset({State.CLAIMED, State.ERROR}): State.CLAIMED,  # fail
@@ -188,12 +187,16 @@ def _older(age: float | None, limit: float | None) -> bool:
 
 def _about(view: ItemView, rules: Rules, facts: Facts, ages: Ages) -> list[Action]:
     tokens = [name for name, _ in view.files if rules.is_token(name.kind) and not name.again]
+    found: list[Action] = []
+    settled = [name for name in tokens if name.state is not State.BEFORE]
+    if settled:
+        # Before names of a published item are strays or a beaten rival's, and hold nothing up: nobody reads them.
+        later = {name.suffix: name for name in settled}
+        found += [DropTwin(n, later[n.suffix]) for n in tokens if n.state is State.BEFORE and n.suffix in later]
+        found += _left_by_publishing(view, rules)
+        tokens = settled
     if len(tokens) > len({name.suffix for name in tokens}):
-        return _twins(view, tokens, rules, facts) + _beaten(view, rules, facts, ages)
-    if view.state not in (State.BEFORE, None):
-        left = _left_by_publishing(view, rules)
-        if left:
-            return left + _beaten(view, rules, facts, ages)
+        return found + _twins(view, tokens, rules, facts) + _beaten(view, rules, facts, ages)
     # What else is wrong with it, a rule of its state explains or mends.
     judge: Mapping[State | None, Callable[[], list[Action]]] = {
         State.CLAIMED: lambda: [TakeOver(tokens[0])] if view.owner in facts.dead else [],
@@ -204,7 +207,7 @@ def _about(view: ItemView, rules: Rules, facts: Facts, ages: Ages) -> list[Actio
         State.READY: lambda: _ready(view, tokens[0], rules, facts, ages),
         None: lambda: _without_token(view, rules, facts, ages),
     }
-    found = judge[view.state]() if view.state in judge else []
+    found += judge[view.state]() if view.state in judge else []
     return found if view.state is State.BEFORE else found + _beaten(view, rules, facts, ages)
 
 
@@ -214,8 +217,7 @@ def _twins(view: ItemView, tokens: list[Name], rules: Rules, facts: Facts) -> li
     for one, other in itertools.combinations(tokens, 2):
         if one.suffix != other.suffix:
             continue
-        live = any(name.state is State.CLAIMED and name.owner not in facts.dead for name in (one, other))
-        if live and State.BEFORE not in (one.state, other.state):
+        if any(name.state is State.CLAIMED and name.owner not in facts.dead for name in (one, other)):
             continue
         source = _SOURCE_OF_TWINS.get(frozenset({one.state, other.state}))
         if one.state is other.state is State.CLAIMED:
