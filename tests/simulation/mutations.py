@@ -43,6 +43,8 @@ class Mutation:
 
 # More of what most rules are for: sleepers that wake up, lost replies, and people who ask again.
 HARSH = simulation.Odds(lost=0.04, busy=0.02, killed=0.008, frozen=0.03, leap=0.006, replay=0.03, failing=0.15, most_kills=3)
+# Nothing but sleepers, and people who ask again.
+SLEEPY = simulation.Odds(lost=0.0, died=0.0, busy=0.0, killed=0.002, frozen=0.06, leap=0.0, jump=0.0, replay=0.06, failing=0.0)
 
 _KNOWN: list[Mutation] = []
 

@@ -173,7 +173,9 @@ class Promises:
         files = self.world.files
         for first, file in self.world.published.items():
             holders = [path for path, other in files.items() if other is file]
-            if len(holders) != 1:
+            # An archiving that was cut in two is ended by the next sweep that archives by age.
+            cut = len(holders) == 2 and any("archive/2" in path for path in holders)
+            if len(holders) != 1 and not cut:
                 raise Violation(f"BYTES: {first} was published, and its bytes are at rest under {holders or 'no name'}")
         names: defaultdict[ItemId, list[Name]] = defaultdict(list)
         for path in files:

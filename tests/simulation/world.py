@@ -261,9 +261,9 @@ class World:
                     raise Violation(f"{src} became {dst}, which is no step of the states table")
                 self.renamed(src, dst, before, after)
         file = self.files[src]
-        others = [path for path, other in self.files.items() if other is file and path != src and path[:2] != "T_"]
+        others = [path for path, other in self.files.items() if other is file and path != src and not self._is_spare(path)]
         # One rename that is link and unlink may be under way while the next one is made.
-        if len(others) > 1:
+        if len(others) > 1 and not self._is_spare(dst):
             raise Violation(f"{src} is {others} as well, and gets the name {dst} besides")
         if not file.public and after is not None and after.state is not State.BEFORE:
             file.public = True
@@ -271,6 +271,11 @@ class World:
                 self.published[dst] = file
         self._changed(src)
         self.files[dst] = file
+
+    def _is_spare(self, path: str) -> bool:
+        """Whether a name is one that nobody reads: scratch, or a before name that a cut rename has left."""
+        name = self.name(path)
+        return path.startswith("T_") or (name is not None and name.state is State.BEFORE)
 
     def _unlink(self, path: str) -> None:
         self._changed(path)
