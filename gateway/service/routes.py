@@ -20,6 +20,7 @@ from protocol.errors import (
     PublishInterrupted,
     SequenceExhausted,
     SequenceTaken,
+    StillBusy,
     StoredWrong,
 )
 from protocol.operations import Fetch
@@ -41,7 +42,7 @@ class Forward:
             published = self.destination.forward(draft, delivery.item.number, self._hashes(delivery))
         except (SequenceTaken, SequenceExhausted, InvalidName, InvalidManifest, Anomaly) as error:
             raise HandlerFailed(f"not published at the destination: {error}") from error
-        except (TransportError, StoredWrong, PublishInterrupted, OutcomeUnresolved) as error:
+        except (TransportError, StoredWrong, PublishInterrupted, OutcomeUnresolved, StillBusy) as error:
             raise DeliveryFailed(f"the destination failed: {error}") from error
         delivery.outcome = "was published before" if published is None else f"published as {published.names[-1]}"
 
