@@ -258,6 +258,16 @@ class TestBlame:
         assert taken.results == ["returned"] * 2
         assert names(folder) == [CSV, TOKEN]
 
+    def test_a_file_that_is_held_open_at_the_destination_gives_the_item_back(self, folder: Path) -> None:
+        hand_over(folder, 1)
+        store = MemoryStore()
+        busy = Refuses(MemoryTransport(store), operation="publish", error=errors.Busy)
+        producer = Producer(driver_over(lambda: busy), Rules(busy_patience=1), "host-1-abc")
+        with pytest.raises(DeliveryFailed, match="is held open by somebody, for longer than 1 s"):
+            consume(drop_at(folder), Taken(), Forward(producer), max_attempts=1)
+        assert names(folder) == [CSV, TOKEN]
+        assert [entry.name for entry in MemoryTransport(store).scan()] == []
+
     def test_a_destination_that_stores_less_than_it_says_gives_the_item_back(self, folder: Path) -> None:
         hand_over(folder, 1)
         store = MemoryStore()
