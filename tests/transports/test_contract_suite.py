@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -28,12 +29,17 @@ class Local(LocalTransport):
         self.root = Path(root)
 
 
+# Between the two halves of a wrong step, seconds: what a server far away takes. Without it the halves meet only by luck.
+APART = 0.001
+
+
 class PublishLooksFirst(Local):
     """A no-replace rename that is check-then-rename, as Samba's."""
 
     def publish(self, src: str, dst: str) -> None:
         if (self.root / dst).exists():
             raise errors.AlreadyExists("publish", dst)
+        time.sleep(APART)
         os.rename(self.root / src, self.root / dst)
 
 
@@ -45,6 +51,7 @@ class ClaimCopies(Local):
             (self.root / dst).write_bytes((self.root / src).read_bytes())
         except FileNotFoundError as error:
             raise errors.NotFound("claim", src) from error
+        time.sleep(APART)
         (self.root / src).unlink(missing_ok=True)
 
 
@@ -69,6 +76,7 @@ class CreateLooksFirst(Local):
     def create(self, path: str) -> Sink:
         if (self.root / path).exists():
             raise errors.AlreadyExists("create", path)
+        time.sleep(APART)
         return PlainSink(self.root / path)
 
 
@@ -83,6 +91,7 @@ class ReplaceDeletesFirst(Local):
 
     def replace(self, src: str, dst: str) -> None:
         (self.root / dst).unlink(missing_ok=True)
+        time.sleep(APART)
         super().replace(src, dst)
 
 
