@@ -7,6 +7,7 @@ Conflicts are claims that found the item gone. Each row is one run; the machine'
 """
 
 import argparse
+import signal
 import sys
 import tempfile
 import threading
@@ -119,6 +120,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--crowd", type=int, default=0, help="only this: so many workers on one drop")
     parser.add_argument("--crowd-items", type=int, default=10_000)
     options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that servers and workers end with us
     for transport in options.transports.split(","):
         if options.crowd:
             crowd(transport, options.crowd_items, options.crowd, options.ledger)

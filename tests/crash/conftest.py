@@ -35,6 +35,13 @@ def place(request: pytest.FixtureRequest) -> Place:
     return make_place(request, request.param)
 
 
+@pytest.fixture(params=["local-prefix", "local-folders", "sftp-prefix", "smb-folders"])
+def laid_out(request: pytest.FixtureRequest) -> Place:
+    """An empty drop on each kind of endpoint, in one of the two layouts."""
+    kind, _, layout = request.param.partition("-")
+    return make_place(request, kind).with_layout(layout)
+
+
 @pytest.fixture(params=["sftp", "smb"])
 def remote(request: pytest.FixtureRequest) -> Place:
     """An empty drop on each kind of server."""

@@ -25,12 +25,9 @@ def below(place: Place, name: str) -> Place:
 
 
 @pytest.mark.parametrize("inside", [False, True], ids=["before", "inside"])
-@pytest.mark.parametrize("layout", ["prefix", "folders"])
-def test_a_producer_killed_at_any_step_and_started_again(place: Place, hands: Crew, layout: str, inside: bool) -> None:
+def test_a_producer_killed_at_any_step_and_started_again(laid_out: Place, hands: Crew, inside: bool) -> None:
     """Its item is handed over, perhaps under two numbers and always under one key, and processed once."""
-    if place.kind != "local" and layout == "folders" and inside:
-        layout = "prefix"  # where files are written the layouts do not differ
-    place = place.with_layout(layout)
+    place = laid_out
     steps = _SPREAD[place.kind]
     for number in count():
         assert number < _MOST
@@ -43,10 +40,9 @@ def test_a_producer_killed_at_any_step_and_started_again(place: Place, hands: Cr
     check_effects(place, range(number + 1), interruptions=0)
 
 
-@pytest.mark.parametrize("layout", ["prefix", "folders"])
-def test_a_consumer_killed_at_any_step_and_another_one_after_it(place: Place, hands: Crew, layout: str) -> None:
+def test_a_consumer_killed_at_any_step_and_another_one_after_it(laid_out: Place, hands: Crew) -> None:
     """The next one, at once, has the item and finishes it; a run that was cut is told to the handler."""
-    place = place.with_layout(layout)
+    place = laid_out
     steps = _SPREAD[place.kind]
     cut = 0
     for number in count():
