@@ -217,7 +217,6 @@ class TestReceive:
         assert names(place.folder / "inbox") == []
         assert all(name.startswith("E_") for name in names(drop))
 
-
     def test_an_item_without_its_payload_is_told_as_any_other(self, place: Place) -> None:
         drop = place.drop()
         (drop / "orders_0000000001.manifest.json").write_text("{}")

@@ -89,3 +89,14 @@ def place(request: pytest.FixtureRequest) -> tuple[Endpoint, Path]:
         endpoint, seen = server.endpoint("data", path), server.local("data", path)
     assert seen is not None
     return endpoint, seen
+
+
+@pytest.fixture
+def no_settings_of_ours(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No file and no variable of whoever runs the tests is read."""
+    for name in ("DROPGATE_CONFIG", "DROPGATE_SECRETS_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
