@@ -268,7 +268,7 @@ async def _complete(rules: Rules, claimed: Name, contents: Contents, key: str, k
         return replace(known, result=Result.LOST, error=str(error))
     except (StillBusy, Anomaly) as error:
         return replace(known, result=Result.UNSETTLED, error=str(error))
-    if not away.left:
+    if away.seen and not away.left:
         await _mark_archived(key, entry, claimed)
     return replace(known, left=away.left)
 

@@ -24,10 +24,14 @@ _MOST_DOUBLES = 1000
 
 @dataclass(frozen=True, slots=True)
 class PutAway:
-    """How far an item was put away. `left` are paths that somebody has open: a sweep finishes them, nothing is lost."""
+    """How far an item was put away. `left` are paths that somebody has open: a sweep finishes them, nothing is lost.
+
+    `seen` is False where the token went on meanwhile, so that nobody here knows whether the payloads are away.
+    """
 
     token: str
     left: tuple[str, ...] = ()
+    seen: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +71,20 @@ async def put_away(rules: Rules, done: Name, payloads: Iterable[Name]) -> PutAwa
     again = 0
     for payload in payloads:
         if await Stat(rules.layout.path(done)) is None:
-            return PutAway(rules.layout.path(replace(done, state=State.AFTER)))
+            return PutAway(rules.layout.path(replace(done, state=State.AFTER)), seen=False)
         again = await _keep(rules, _ready(payload), State.AFTER, again, left)
     if left:
         # The token stays D_: that is how everybody sees that something is still to be done.
         return PutAway(rules.layout.path(done), tuple(left))
     again = await _keep(rules, done, State.AFTER, again, left)
     return PutAway(rules.layout.path(replace(done, state=State.AFTER, again=again)), tuple(left))
+
+
+async def put_payloads_away(rules: Rules, payloads: Iterable[Name]) -> None:
+    """Payloads to after names where the token is one already: a late worker has renamed the token of a later run."""
+    left: list[str] = []
+    for payload in payloads:
+        await _keep(rules, _ready(payload), State.AFTER, 0, left)
 
 
 async def release(rules: Rules, claimed: Name) -> None:

@@ -19,6 +19,7 @@ from protocol.names import REASON_SUFFIX, FileKind, ItemId, Name
 from protocol.operations import Now, Outcome, Publish, ReadLedger, Stat, UnarchivedKeys, WriteLedger
 from protocol.procedures.claim import claim, read_contents
 from protocol.procedures.consume import UNFIT, Begun, Worker, item_key, next_entry
+from protocol.procedures.finish import put_payloads_away
 from protocol.procedures.look import find_item
 from protocol.procedures.rename import remove, rename
 from protocol.rules import Rules
@@ -40,12 +41,11 @@ async def claim_replay(rules: Rules, token: Name, worker: Worker, dead: Collecti
     key = item_key(rules, token.item, contents)
     read = await ReadLedger(key)
     if read is not None and read.item == token.item and read.state is LedgerState.DONE:
-        if await Stat(rules.layout.path(token)) is None:
-            return Outcome.GONE  # seen after the ledger was read, it is the after image of that very run
-        archived = replace(read, state=LedgerState.ARCHIVED, at=(await Now()).utc)
-        if not await WriteLedger(key, read, archived):
-            return Outcome.GONE
-        read = archived
+        # Nobody has seen it put away whole, so this is no replay: a worker that woke up late has renamed the token before the
+        # payloads of this very run were away. That is all that is left to do.
+        if await Stat(rules.layout.path(token)) is not None:
+            await put_payloads_away(rules, [payload.name for payload in contents.payloads])
+        return Outcome.GONE
     if read is not None and not await _may_begin(rules, token, worker, read, dead):
         return Outcome.GONE
     # Payloads are put away before the token is: with the token at its last name, one at its ready name was brought back.

@@ -34,6 +34,7 @@ from protocol.recovery import (
     Unfinished,
 )
 from protocol.rules import Rules, Signal
+from protocol.snapshot import ItemView
 from protocol.states import State
 
 
@@ -135,6 +136,11 @@ async def take_over(rules: Rules, claimed: Name, owner: str) -> Name | None:
     return own if outcome is Outcome.DONE else None
 
 
+def _has_ready_payload(view: ItemView) -> bool:
+    """Whether a payload is still to be put away, although a late worker has renamed the token."""
+    return any(name.state is State.READY and name.kind is FileKind.PAYLOAD for name, _ in view.files)
+
+
 async def archive_ledger(rules: Rules) -> int:
     """Notes in the ledger which finished items stand as after images, so that their coming back is a replay.
 
@@ -145,7 +151,7 @@ async def archive_ledger(rules: Rules) -> int:
     unarchived = await UnarchivedKeys()
     if not unarchived:
         return noted
-    away = {view.item for view in (await snapshot(rules)).in_state(State.AFTER)}
+    away = {view.item for view in (await snapshot(rules)).in_state(State.AFTER) if not _has_ready_payload(view)}
     for key, entry in unarchived:
         if entry.item in away:
             noted += await WriteLedger(key, entry, replace(entry, state=LedgerState.ARCHIVED, at=(await Now()).utc))
