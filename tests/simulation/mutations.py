@@ -236,7 +236,7 @@ def _publish_that_replaces() -> Patches:
 
 @_mutation("after a lost lease a worker takes a new owner id")
 def _same_owner_id_after_a_lost_lease() -> Patches:
-    yield actors.Setting, "owner", lambda self: f"{self.host.name}-1"
+    yield actors, "lease_is_lost", lambda setting: False
 
 
 @_mutation("`archived` is recorded once an item is put away")

@@ -199,9 +199,8 @@ class Simulation(Engine):
         if token.state is State.ERROR and (not explained or keys == ["twice"]):
             return False
         how = self.chance.choice(("payloads", "payloads", "token", "both"))
-        # A token that comes back while the ledger says only `done` is one that was cut before its completion.
-        by_token = how != "payloads" or token.kind is FileKind.PAYLOAD
-        if by_token and token.state is State.AFTER and entry.state is not LedgerState.ARCHIVED:
+        # What comes back while the ledger says only `done` is taken for an item that was cut while it was completed.
+        if token.state is State.AFTER and entry.state is not LedgerState.ARCHIVED:
             return False
         payloads = [n for n in mine if n.kind is FileKind.PAYLOAD and not world.rules.is_token(n.kind)]
         wanted = [*(payloads if how != "token" else ()), *([token] if how != "payloads" or not payloads else ())]
