@@ -8,7 +8,7 @@ from protocol.rules import Rules
 from protocol.snapshot import Snapshot
 from protocol.states import State
 
-_WORTH_A_LOOK = 40  # of so many claims more than one was lost to somebody else
+_WORTH_A_LOOK = 40  # for so many claims one may be lost to somebody else
 
 
 def ready_in(seen: Snapshot, rules: Rules, groups: Sequence[str]) -> list[Name]:
@@ -28,6 +28,12 @@ def share_of(tokens: Sequence[Name], owner: str, crowd: Collection[str]) -> list
     return [t for t in tokens if zlib.crc32(f"{t.item.group}{t.item.number}".encode()) % len(workers) == place]
 
 
+def fair_part(tokens: Sequence[Name], owner: str, crowd: Collection[str]) -> list[Name]:
+    """What a worker takes before it looks again: its share, or a little of what is left of the others' when that is done."""
+    share = share_of(tokens, owner, crowd)
+    return share or list(tokens[: max(1, len(tokens) // (2 * len({*crowd, owner})))])
+
+
 def is_out_of_date(taken: int, lost: int) -> bool:
     """Whether a listing is worth making anew, after so many of its items were taken and so many were gone."""
-    return lost > 1 + taken // _WORTH_A_LOOK
+    return lost > taken // _WORTH_A_LOOK
