@@ -14,7 +14,7 @@ from gateway.handoff.driver import Driver
 from gateway.handoff.heartbeat import Heartbeat
 from gateway.handoff.ordering import Ordering, Strictness, StrictOrder
 from gateway.handoff.owner import new_owner
-from gateway.handoff.picking import is_out_of_date, ready_in, share_of
+from gateway.handoff.picking import fair_part, is_out_of_date, ready_in
 from gateway.handoff.second_look import SECOND_LOOK, seen_twice
 from gateway.handoff.watch import Watch
 from protocol.contents import Contents
@@ -239,8 +239,8 @@ class Consumer:
         # Each worker in its own order, so that a crowd does not fight for the head of the queue; and first the share that
         # falls to it among those who live. What is left of the others' is looked at anew by then.
         self.driver.clock.chance.shuffle(tokens)
-        share = share_of(tokens, self.owner, self._crowd)
-        return (share, len(share) < len(tokens)) if share else (tokens, False)
+        part = fair_part(tokens, self.owner, self._crowd)
+        return part, len(part) < len(tokens)
 
     def _is_due(self, item: ItemId) -> bool:
         return item not in self._tried and self._not_before.get(item, 0) <= self.driver.clock.monotonic()
