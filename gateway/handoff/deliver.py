@@ -1,7 +1,6 @@
 """Delivering items into a folder of this host."""
 
 import contextlib
-import os
 from dataclasses import dataclass
 
 from gateway.errors import DeliveryFailed
@@ -58,8 +57,11 @@ class ToFolder:
         wanted = delivery.rules.grammar.format(payload.name)
         if self.original_names:
             wanted = usable_source_name(payload) or wanted
-        part = f".{delivery.rules.grammar.format(payload.name)}.{os.getpid()}.part"
+        # The owner id is this run's alone: a worker that was thought dead may still be writing the same item.
+        part = f".{delivery.rules.grammar.format(payload.name)}.{delivery.owner}.part"
         try:
+            if delivery.redelivered or delivery.attempt > 1:
+                self._tidy(delivery.rules.grammar.format(payload.name))
             sink = self._create(part)
         except TransportError as error:
             raise DeliveryFailed(f"{wanted} cannot be written: {error}") from error
@@ -83,8 +85,14 @@ class ToFolder:
         try:
             return self.folder.create(part)
         except AlreadyExists:
-            self.folder.delete(part)  # of a process that had our number and is gone
+            self.folder.delete(part)  # of an earlier attempt of ours
             return self.folder.create(part)
+
+    def _tidy(self, name: str) -> None:
+        """Takes away what runs that were cut have left of this item; one that is only slow finds its file gone, and fails."""
+        for entry in self.folder.scan("", f".{name}.*.part"):
+            with contextlib.suppress(TransportError):
+                self.folder.delete(entry.name)
 
     def _reveal(self, part: str, wanted: str) -> str:
         stem, dot, suffix = wanted.partition(".")

@@ -36,6 +36,7 @@ class Delivery:
     replay: bool = False
     outcome: str = ""
     entry: Entry | None = None
+    owner: str = ""
     recorded: bool = False
 
     def fetch(self, payload: Payload, into: Receiver) -> None:
@@ -84,6 +85,7 @@ def handle(handler: Handler, driver: Driver, rules: Rules, operation: Handle) ->
         operation.redelivered,
         operation.replay,
         entry=operation.entry,
+        owner=operation.claimed.owner,
     )
     try:
         handler(delivery)

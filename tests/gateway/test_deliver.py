@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from gateway.errors import DeliveryFailed
+from gateway.errors import DeliveryFailed, HandlerFailed
+from gateway.handoff.clock import Backoff
+from gateway.handoff.consumer import Delivery
 from gateway.handoff.deliver import ToFolder
 from tests.gateway.faulty import Passing, Refuses
-from tests.gateway.tools import Taken, consume, consumer_of, drop_at, hand_over, manifest, names
+from tests.gateway.tools import GROUP, Taken, consume, consumer_of, drop_at, hand_over, manifest, names
 from transports import errors
 from transports.local.transport import LocalTransport
 
@@ -116,17 +118,26 @@ def test_nothing_shows_before_it_is_verified(folder: Path, inbox: Path) -> None:
     assert names(inbox) == []
 
 
-def test_a_part_that_an_earlier_run_left_is_no_hindrance(folder: Path, inbox: Path) -> None:
-    seen: list[str] = []
+def test_a_part_that_an_earlier_run_left_is_taken_away_by_the_next_one(folder: Path, inbox: Path) -> None:
     hand_over(folder, 1)
-    consume(drop_at(folder), Taken(), to(inbox, progress=lambda _: seen.extend(names(inbox))))
-    (inbox / seen[0]).write_bytes(b"left over")
-    hand_over(folder, 2)
-    hand_over(folder, 1, b"again", key="another")
+    left = inbox / f".{CSV}.host-1-aaaaaa.part"
+    left.write_bytes(b"left over")
+    deliver, attempts = to(inbox), 0
+
+    def handler(delivery: Delivery) -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            raise HandlerFailed("cut")
+        deliver(delivery)
+
     taken = Taken()
-    consume(drop_at(folder), taken, to(inbox))
-    assert taken.results == ["processed"] * 2
-    assert names(inbox) == ["orders_0000000001+1.csv", CSV, "orders_0000000002.csv"]
+    drop = drop_at(folder)
+    with drop.consumer((GROUP,), handler, taken.report, backoff=Backoff(base=0, largest=0)) as consumer:
+        while consumer.sweep_once(threading.Event()):
+            pass
+    assert taken.results == ["returned", "processed"]
+    assert names(inbox) == [CSV]
 
 
 def test_a_full_disk_gives_the_item_back_and_loses_nothing(folder: Path, small_folder: Path) -> None:
