@@ -32,10 +32,10 @@ def test_who_is_alone_or_not_yet_seen_by_itself_has_a_share() -> None:
 
 
 def test_a_listing_is_out_of_date_when_a_few_percent_of_its_claims_are_lost() -> None:
-    assert not is_out_of_date(taken=0, lost=1)
-    assert is_out_of_date(taken=0, lost=2)
-    assert not is_out_of_date(taken=40, lost=2)
-    assert is_out_of_date(taken=79, lost=3)
+    assert not is_out_of_date(taken=0, lost=0)
+    assert is_out_of_date(taken=0, lost=1)
+    assert not is_out_of_date(taken=40, lost=1)
+    assert is_out_of_date(taken=79, lost=2)
 
 
 def test_a_sweeps_look_shows_the_ready_items_group_by_group_in_order() -> None:
