@@ -211,6 +211,8 @@ class Promises:
             known = entries.get(item) or self._by_its_key(item)
             if State.ERROR in tokens and item not in self.given_up:
                 raise Violation(f"PROCESSED: item {item.number} is an error image, and was not given up: {known}")
+            if State.AFTER in tokens and any(entry.state is LedgerState.DONE for _, entry in entries.get(item, [])):
+                raise Violation(f"HONOURED: item {item.number} is put away, and the ledger does not say so")
             if State.AFTER in tokens and not any(self.stories[key].done for key, _ in known):
                 raise Violation(f"PROCESSED: item {item.number} is an after image, and was never processed")
 
