@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from gateway.errors import NotYet, UnfitSource
+from gateway.handoff.abandoned import ABANDONED_AFTER, Abandoned
 from gateway.handoff.contents import LocalFile, Progress, ignore_progress
 from gateway.handoff.driver import Driver
 from protocol.errors import InvalidManifest, InvalidName, PublishInterrupted, SequenceTaken
@@ -82,6 +83,7 @@ class Producer:
     owner: str
     sign: Sign | None = None
     _next: dict[str, int] = field(default_factory=dict)  # where each group's counter was last seen
+    _abandoned: Abandoned | None = None
     _left: set[str] = field(default_factory=set)  # unfinished files of ours that could not be removed yet
     _doubtful: set[str] = field(default_factory=set)  # empty files that are most likely ours
 
@@ -120,8 +122,9 @@ class Producer:
     def forward(self, draft: Draft, number: int, hashes: Mapping[str, str]) -> Published | None:
         """Publishes under a given number exactly once, however often it is called: None where it was published before.
 
-        `hashes` are the payloads' by suffix. Raises SequenceTaken where the number belongs to another item, NotYet where an
-        unfinished one is in the way; the rest as `send`.
+        The caller holds the item's claim at its source, so that nobody else forwards it. `hashes` are the payloads' by
+        suffix. Raises SequenceTaken where the number belongs to another item, NotYet where an unfinished one is in the way;
+        the rest as `send`.
         """
         check_draft(self.rules, draft)
         for path in [path for path in self._left if self._belongs(path, draft.group, number)]:
@@ -133,14 +136,22 @@ class Producer:
             # in that very moment and has written nothing since. He would find his file gone, and publish nothing.
             if self.driver.run(_remove_empty(path)):
                 self._doubtful.discard(path)
-        found = self.driver.run(adopt(self.rules, ItemId(draft.group, number), draft.key, dict(hashes)))
-        if found is Found.UNFINISHED:
+        item = ItemId(draft.group, number)
+        found = self.driver.run(adopt(self.rules, item, draft.key, dict(hashes)))
+        if found is Found.UNFINISHED and not self.driver.run(self._watched().remove_if(item)):
             title = f"{draft.group}{self.rules.grammar.digits(number)}"
             raise NotYet(
                 f"{title} is being written there by somebody else, or was left by a writer that was cut. "
-                f"If nobody writes to its before files, remove them"
+                f"Once its before files have stood still for {ABANDONED_AFTER:g} s they are removed"
             )
-        return None if found is Found.PUBLISHED else self._publish(draft, number, given=True, looked=True)
+        published = None if found is Found.PUBLISHED else self._publish(draft, number, given=True, looked=True)
+        self._watched().forget(item)
+        return published
+
+    def _watched(self) -> Abandoned:
+        if self._abandoned is None:
+            self._abandoned = Abandoned(self.rules, self.driver.clock)
+        return self._abandoned
 
     def _belongs(self, path: str, group: str, number: int) -> bool:
         name = self.rules.layout.parse(path)
