@@ -219,6 +219,13 @@ class Engine:
             actor.work = None
             actor.procedure.close()
 
+    def close(self) -> None:
+        """Ends whoever is still at it, where a simulation ends in the middle."""
+        for actor in self.actors:
+            if actor.work is not None:
+                actor.work.close()
+            actor.procedure.close()
+
     def advance(self, actor: Actor) -> None:
         """One step of one actor."""
         self.acting = actor

@@ -101,12 +101,15 @@ class Planned(Engine):
 
     def run(self) -> Took:
         """The case, then rest. Raises Violation."""
-        while self.step < _LONGEST and self.go_on():
-            if self.drops[0].world.late and self.step % 40 == 0:
-                self.carry_out_late(self.drops[0].world)
-            if self._is_done():
-                break
-        self.rest()
+        try:
+            while self.step < _LONGEST and self.go_on():
+                if self.drops[0].world.late and self.step % 40 == 0:
+                    self.carry_out_late(self.drops[0].world)
+                if self._is_done():
+                    break
+            self.rest()
+        finally:
+            self.close()
         return self.took
 
     def _is_done(self) -> bool:

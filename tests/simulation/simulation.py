@@ -97,10 +97,13 @@ class Simulation(Engine):
 
     def run(self) -> None:
         """The schedule, then rest. Raises Violation."""
-        while self.step < STEPS and self.go_on():
-            if self.step % 16 == 0 and self._is_done():
-                break
-        self.rest(sweep_first=self.chance.random() < 0.8)
+        try:
+            while self.step < STEPS and self.go_on():
+                if self.step % 16 == 0 and self._is_done():
+                    break
+            self.rest(sweep_first=self.chance.random() < 0.8)
+        finally:
+            self.close()
 
     def _is_done(self) -> bool:
         """Whether nobody has anything left to do, and no person asks for more."""
