@@ -28,6 +28,7 @@ class Ended(Enum):
     OPEN = ""
     RETURNED = "returned"  # failed, and back to ready
     ERROR = "error"  # failed for good, an error image
+    CUT = "cut"  # given up since every run was cut short, an error image; the effect of a run may be there
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +44,8 @@ class Entry:
     hash: str = ""
     ended: Ended = Ended.OPEN
     result: str = ""
+
+    @property
+    def given_up(self) -> bool:
+        """Whether the item has become, or is becoming, an error image."""
+        return self.ended in (Ended.ERROR, Ended.CUT)

@@ -204,7 +204,7 @@ async def _by_what_is_known(
         outcome = "was processed before" if same_item else f"was processed before, as {other}"
         known = Consumed(Result.ACKNOWLEDGED, claimed, read.attempts, contents, key, outcome)
         return await _complete(rules, claimed, contents, key, known)
-    if taken_over and same_item and read.ended is Ended.ERROR:
+    if taken_over and same_item and read.given_up:
         # Its worker had given it up, and was cut before it became an error image.
         handled = Handled(Verdict.FAILED, error=read.result, kind="HandlerFailed")
         return await _fail(rules, claimed, contents, worker, read.attempts, handled)
@@ -228,7 +228,7 @@ async def _is_under_way(rules: Rules, read: Entry) -> bool:
 
 def is_over(read: Entry) -> bool:
     """Whether an earlier round of attempts has come to its end, so that this one is a new round."""
-    return read.state is LedgerState.ARCHIVED or read.ended is Ended.ERROR
+    return read.state is LedgerState.ARCHIVED or read.given_up
 
 
 async def _run(
@@ -238,8 +238,8 @@ async def _run(
     if started.attempts > worker.max_attempts:
         error = f"it was begun {started.attempts - 1} times, and each run was cut short before its outcome was recorded"
         handled = Handled(Verdict.FAILED, error=error, kind="Interrupted")
-        return await _give_up(rules, claimed, contents, worker, key, started, handled)
-    cut = read is not None and read.state is LedgerState.STARTED and read.ended is Ended.OPEN
+        return await _give_up(rules, claimed, contents, worker, key, started, handled, Ended.CUT)
+    cut = read is not None and read.state is LedgerState.STARTED and read.ended in (Ended.OPEN, Ended.CUT)
     replay = read is not None and is_over(read) and read.item == claimed.item
     handled = await Handle(claimed, contents, key, started, cut, replay)
     match handled.verdict:
@@ -295,9 +295,16 @@ async def _return(
 
 
 async def _give_up(
-    rules: Rules, claimed: Name, contents: Contents, worker: Worker, key: str, entry: Entry, handled: Handled
+    rules: Rules,
+    claimed: Name,
+    contents: Contents,
+    worker: Worker,
+    key: str,
+    entry: Entry,
+    handled: Handled,
+    ended: Ended = Ended.ERROR,
 ) -> Consumed:
-    await WriteLedger(key, entry, replace(entry, ended=Ended.ERROR, at=(await Now()).utc, result=handled.error))
+    await WriteLedger(key, entry, replace(entry, ended=ended, at=(await Now()).utc, result=handled.error))
     return await _fail(rules, claimed, contents, worker, entry.attempts, handled)
 
 

@@ -185,7 +185,7 @@ class TestFailingServers:
     def test_somebody_else_s_unfinished_file_is_left_alone(self, folder: Path, table: Path) -> None:
         (folder / "B_orders_0000000001.csv").write_bytes(b"being written")
         draft = Draft(GROUP, (DraftFile("csv", LocalFile(table)),), "k", producer_fact(), {})
-        with drop_at(folder).producer() as producer, pytest.raises(NotYet, match="If nobody writes to its before files"):
+        with drop_at(folder).producer() as producer, pytest.raises(NotYet, match="Once its before files have stood still"):
             producer.forward(draft, 1, {})
         assert (folder / "B_orders_0000000001.csv").read_bytes() == b"being written"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from protocol.ledger import Ended, Entry, LedgerState
+from protocol.ledger import Entry, LedgerState
 from protocol.names import CounterName, Name
 from protocol.operations import Claim, Delete, Now, Outcome, Publish, ReadLedger, Scan, Stat, Store, WriteLedger
 from protocol.procedures import claim as claiming
@@ -318,7 +318,7 @@ def _given_up_without_a_record() -> Patches:
         __slots__ = ()
 
         def __await__(self) -> Any:
-            if self.after.ended is Ended.ERROR:
+            if self.after.given_up:
                 yield from ()
                 return True
             return (yield WriteLedger(self.key, self.before, self.after))

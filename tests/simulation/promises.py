@@ -149,11 +149,11 @@ class Promises:
         """The ledger has accepted an entry."""
         story = self.stories[key]
         if after.state is LedgerState.STARTED and after.ended is Ended.OPEN:
-            over = before is not None and (before.state is LedgerState.ARCHIVED or before.ended is Ended.ERROR)
+            over = before is not None and (before.state is LedgerState.ARCHIVED or before.given_up)
             story.replays_begun += over and before is not None and before.item == after.item
             return
         story.done += after.state is LedgerState.DONE
-        if after.ended is Ended.ERROR:
+        if after.given_up:
             self.given_up.add(after.item)
         for run in story.runs:
             run.settled |= run.generation == after.generation
@@ -192,7 +192,7 @@ class Promises:
         self._check_items(names)
         for key, story in self.stories.items():
             # One whose worker died between its claim and the ledger may go back to being an error image (docs/protocol.md).
-            error = key in self.ledger and self.ledger[key].ended is Ended.ERROR
+            error = key in self.ledger and self.ledger[key].given_up
             if story.replays_begun < story.replays_asked and not error:
                 raise Violation(f"HONOURED: {key}: {story.replays_asked} replays asked for, {story.replays_begun} begun")
 

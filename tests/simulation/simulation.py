@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from protocol.ledger import Ended, LedgerState
+from protocol.ledger import LedgerState
 from protocol.names import REASON_SUFFIX, FileKind, Name
 from protocol.operations import Claim, Delete, Handle, Handled, Operation, Publish, Store, Verdict
 from protocol.recovery import Ages
@@ -197,7 +197,7 @@ class Simulation(Engine):
         if not keys or kinds != {token.state} or not any(n.kind is FileKind.PAYLOAD for n in mine):
             return False  # somebody is at it, or it is on its way into the archive
         entry = promises.ledger[keys[0]]
-        explained = entry.ended is Ended.ERROR and any(n.suffix == REASON_SUFFIX for n in mine)
+        explained = entry.given_up and any(n.suffix == REASON_SUFFIX for n in mine)
         # The key of one that came twice may have been processed by the other delivery: then this one is acknowledged.
         if token.state is State.ERROR and (not explained or keys == ["twice"]):
             return False

@@ -48,7 +48,7 @@ class Stream(Protocol):
 
 def silence(seconds: float) -> str:
     """How a passed deadline is told."""
-    return f"no answer within {max(seconds, 0):.3g} s"
+    return f"no answer within {round(max(seconds, 0), 1):g} s"
 
 
 class Inbox:

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from gateway.handoff.ledger.errors import TransactionsUnsupported
-from protocol.ledger import Ended, Entry, LedgerState
+from protocol.ledger import Entry, LedgerState
 from protocol.names import ItemId
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Event:
 
 def is_settled(entry: Entry) -> bool:
     """Whether an item's processing has come to its end, be it an error image."""
-    return entry.state is not LedgerState.STARTED or entry.ended is Ended.ERROR
+    return entry.state is not LedgerState.STARTED or entry.given_up
 
 
 def clipped(entry: Entry) -> Entry:

@@ -113,7 +113,7 @@ class SqlLedger(Ledger):
 
     def highest_settled(self, group: str) -> int | None:
         number = ENTRIES.c.item_number
-        settled = or_(ENTRIES.c.state != LedgerState.STARTED.value, ENTRIES.c.ended == Ended.ERROR.value)
+        settled = or_(ENTRIES.c.state != LedgerState.STARTED.value, ENTRIES.c.ended.in_((Ended.ERROR.value, Ended.CUT.value)))
         query = select(number).where(ENTRIES.c.consumer == self._consumer, ENTRIES.c.item_group == group, settled)
         rows = self._rows(query.order_by(number.desc()).limit(1))
         return rows[0]["item_number"] if rows else None
