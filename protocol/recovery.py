@@ -300,7 +300,19 @@ def _archive(snapshot: Snapshot, rules: Rules, facts: Facts, ages: Ages) -> list
             old = all(_older(facts.age(listed), ages.after) for _, listed in names)
             if index < surplus or (old and ages.after is not None):
                 found.append(Archive(view.item, tuple(name for name, _ in names)))
+    found.extend(_half_archived(snapshot, facts, ages))
     return found
+
+
+def _half_archived(snapshot: Snapshot, facts: Facts, ages: Ages) -> list[Action]:
+    """Payloads whose token has left for the archive, by a sweep that was cut: told from one on its way by their age."""
+    limit = ages.after if ages.after is not None else ages.before
+    loose = [view for view in snapshot.items.values() if view.state is None]
+    return [
+        Archive(view.item, tuple(name for name, _ in view.files))
+        for view in loose
+        if all(n.state is State.AFTER and n.kind is FileKind.PAYLOAD and _older(facts.age(e), limit) for n, e in view.files)
+    ]
 
 
 def _title(view: ItemView, rules: Rules) -> str:

@@ -229,14 +229,20 @@ async def _unfinished(rules: Rules, names: tuple[Name, ...], unwanted: Unwanted)
 
 
 async def _archive(rules: Rules, names: tuple[Name, ...]) -> tuple[bool, str]:
-    """Moves an after image into a folder of the day. The token goes last: until then everybody sees that it was begun."""
+    """Moves an after image into a folder of the day, the token first: once that has left, nobody can ask for the item again.
+
+    Cut after it, payloads are left without a token, which the next sweep takes along. A token that is not there any more was
+    brought back, and its payloads stay for whoever processes it again.
+    """
     day = (await Now()).utc[:10]
     folder = f"{rules.layout.archive_folder}/{day}"
     await MakeFolder(rules.layout.archive_folder)
     await MakeFolder(folder)
-    for name in sorted(names, key=lambda n: rules.is_token(n.kind)):
+    for name in sorted(names, key=lambda n: not rules.is_token(n.kind)):
         path = rules.layout.path(name)
         outcome = await rename(Publish, path, f"{folder}/{path.rpartition('/')[2]}", patience=0, shared=True)
+        if outcome is Outcome.GONE and rules.is_token(name.kind):
+            return True, "somebody has asked for it again, or archives it as well"
         if outcome not in (Outcome.DONE, Outcome.GONE):
             return False, f"{path} could not be moved into {folder}: {outcome.value}"
     return True, f"moved into {folder}"

@@ -195,7 +195,11 @@ class Simulation(Engine):
         keys = [key for key, entry in promises.ledger.items() if entry.item == token.item]
         kinds = {state for state in (n.state for n in mine if n.kind is not FileKind.REASON)}
         if not keys or kinds != {token.state} or not any(n.kind is FileKind.PAYLOAD for n in mine):
-            return False  # somebody is at it, or it is on its way into the archive
+            return False  # somebody is at it
+        digits = world.rules.grammar.digits(token.item.number)
+        away = f"{world.rules.layout.archive_folder}/20"
+        if any(path.startswith(away) and digits in path for path in world.files):
+            return False  # it is on its way into the archive
         entry = promises.ledger[keys[0]]
         explained = entry.given_up and any(n.suffix == REASON_SUFFIX for n in mine)
         # The key of one that came twice may have been processed by the other delivery: then this one is acknowledged.
