@@ -274,7 +274,8 @@ async def _reveal(rules: Rules, before: Name, item: ItemId, *, shared: bool) -> 
     if outcome is Outcome.EXISTS:
         raise SequenceTaken(_taken(rules, item, dst))
     if outcome is Outcome.BUSY:
-        if await same_file(src, dst) or await moved_on():
+        made = await Stat(src) is None and await Stat(dst) is not None  # dropped late, by a request whose reply was lost
+        if made or await same_file(src, dst) or await moved_on():
             return  # cut between link and unlink: it is public, and a before name that nobody reads stays
         raise StillBusy(f"{src} is held open by somebody, for longer than {rules.busy_patience:g} s")
     # Neither name: somebody has moved it on. A token that was published may be claimed, and even done, by now.
