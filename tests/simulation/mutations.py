@@ -274,20 +274,6 @@ def _archived_by_an_old_listing() -> Patches:
     yield consuming, "_complete", early
 
 
-@_mutation("a second name of a file is dropped only under a name that cannot come back")
-def _twin_deleted_without_a_look() -> Patches:
-    async def at_once(src: str, keep: str) -> bool:
-        return await Delete(src) in (Outcome.DONE, Outcome.GONE)
-
-    async def the_same(first: str, second: str) -> bool:
-        return True
-
-    yield rename, "drop_twin", at_once
-    yield sweep, "drop_twin", at_once
-    yield sweep, "same_file", the_same
-    yield rename, "same_file", the_same
-
-
 @_mutation("a before manifest whose payload is ready is never deleted")
 def _sweep_deletes_a_before_token_whose_payload_is_ready() -> Patches:
     carry_out = sweep.carry_out

@@ -27,7 +27,6 @@ FOUND_BY: dict[str, tuple[Odds, int]] = {
     "same owner id after a lost lease": (HARSH, 1531),
     "archived never written": (HARSH, 5),
     "archived by an old listing": (HARSH, 24),
-    "twin deleted without a look": (HARSH, 267),
     "sweep deletes a before token whose payload is ready": (HARSH, 23),
     "payload put away without a look": (HARSH, 4),
     "given up without a record": (HARSH, 21),
