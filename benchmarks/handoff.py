@@ -7,6 +7,7 @@ Conflicts are claims that found the item gone. Each row is one run; the machine'
 """
 
 import argparse
+import logging
 import signal
 import sys
 import tempfile
@@ -14,6 +15,8 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+
+import structlog
 
 from benchmarks.crew import GROUP, Job, produce, read_lines, shares, start, work
 from benchmarks.places import TRANSPORTS, Place, ledger_url, place, say
@@ -112,6 +115,8 @@ def crowd(transport: str, items: int, workers: int, ledger: str) -> float:
 
 def main(arguments: list[str]) -> int:
     """Runs the rows that were asked for."""
+    # What is printed are the rows; a line for each item would be most of the output.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--transports", default=",".join(TRANSPORTS))
     parser.add_argument("--items", type=int, default=300)
