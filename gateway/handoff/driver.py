@@ -265,9 +265,16 @@ def _read_small(transport: Transport, path: str, limit: int) -> bytes | None:
 
 
 def _scan(transport: Transport, folder: str, pattern: str) -> tuple[Listed, ...]:
+    """A folder's entries. One that nobody has made yet is empty; without its root, a drop is away and not empty."""
     try:
         return tuple(_listed(entry, join(folder, entry.name)) for entry in transport.scan(folder, pattern))
     except NotFound:
+        try:
+            transport.stat("")
+        except NotFound as error:
+            raise Unreachable("scan", folder, "the drop's own folder is not there: unmounted, moved or deleted") from error
+        if not folder:
+            raise
         return ()
 
 
