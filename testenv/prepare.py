@@ -60,10 +60,22 @@ def prepare(*, stop_at_end: bool) -> None:
 
 def _run(command: list[str]) -> int:
     """Runs the command; a signal that ends a run ends the command first."""
+    process: subprocess.Popen[bytes] | None = None
+    asked = False
+
+    def end_the_command(*_: object) -> None:
+        nonlocal asked
+        asked = True
+        if process is not None:
+            process.send_signal(signal.SIGINT)
+
+    # Before the command is there: a signal may come while it is being started. Functions, since a command would inherit
+    # that a signal is ignored. Ctrl-C reaches the command by itself; it cleans up, and this process has to wait for that.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    signal.signal(signal.SIGTERM, end_the_command)
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
-    # Ctrl-C reaches the command by itself. It cleans up; this process has to wait for that.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: process.send_signal(signal.SIGINT))
+    if asked:
+        process.send_signal(signal.SIGINT)
     code = process.wait()
     return code if code >= 0 else 128 - code
 

@@ -8,10 +8,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from testenv import choice, images, packages
+from testenv.prepare import _run
 from testenv.spec import COMPOSE, ROOT, SERVICES
 
 
@@ -77,3 +79,20 @@ def test_servers_started_by_hand_are_reached_from_this_machine_only() -> None:
     ports = re.findall(r'^ +ports:\n +- "(.*)"$', (COMPOSE / "compose.yaml").read_text(encoding="utf-8"), re.MULTILINE)
     assert len(ports) == 2
     assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_a_command_that_is_interrupted_while_it_starts_is_not_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = subprocess.Popen
+
+    def interrupted(command: list[str], **options: Any) -> "subprocess.Popen[bytes]":
+        process = begin(command, **options)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return process
+
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    monkeypatch.setattr("testenv.prepare.subprocess.Popen", interrupted)
+    try:
+        assert _run(["sleep", "60"]) == 128 + signal.SIGINT
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
