@@ -6,7 +6,7 @@ of a name, since no shell can export those. Values are taken literally; of a lis
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,52 +16,57 @@ PREFIX = "DROPGATE_"
 SECRETS_VARIABLE = "DROPGATE_SECRETS_DIR"
 
 Section = Mapping[str, Any]
+Lists = Mapping[str, frozenset[str]]
 
 
-def from_environment(environment: Mapping[str, str], file: Section, lists: Mapping[str, frozenset[str]]) -> dict[str, Any]:
-    """What the environment sets, nested as the file is. `lists` says which keys of each section hold lists.
+def from_environment(environment: Mapping[str, str], file: Section, named: Lists, single: Lists) -> dict[str, Any]:
+    """What the environment sets, nested as the file is. `named` are the sections whose tables have names, `single` the others,
+    each with those of its keys that hold lists.
 
     Other variables of our prefix are none of ours: DROPGATE_CONFIG, and what `--exec` tells its command.
     """
     texts = {
         name[len(PREFIX) :]: value for name, value in environment.items() if name.upper().startswith(PREFIX) and value != ""
     }
-    return _nested(texts, file, lists)
+    return _nested(texts, file, named, single)
 
 
-def from_secrets(environment: Mapping[str, str], file: Section, lists: Mapping[str, frozenset[str]]) -> dict[str, Any]:
+def from_secrets(environment: Mapping[str, str], file: Section, named: Lists, single: Lists) -> dict[str, Any]:
     """What the files of the secrets directory set, each less one newline at its end. Raises ConfigurationError."""
-    named = environment.get(SECRETS_VARIABLE)
-    if not named:
+    place = environment.get(SECRETS_VARIABLE)
+    if not place:
         return {}
-    folder = Path(named)
+    folder = Path(place)
     try:
-        texts = dict(_secrets(folder, lists))
+        texts = dict(_secrets(folder, {*named, *single}))
     except OSError as error:
         raise ConfigurationError(f"{SECRETS_VARIABLE}: {error.filename or folder}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{SECRETS_VARIABLE}: a file in {folder} is not UTF-8 text") from error
-    return _nested(texts, file, lists)
+    return _nested(texts, file, named, single)
 
 
-def _secrets(folder: Path, lists: Mapping[str, frozenset[str]]) -> Iterator[tuple[str, str]]:
+def _secrets(folder: Path, sections: Container[str]) -> Iterator[tuple[str, str]]:
     for path in sorted(folder.iterdir()):
         # Kubernetes keeps its own links beside the files; systemd may keep credentials of others there.
-        if path.name.lower().partition("__")[0] in lists and path.is_file():
+        if path.name.lower().partition("__")[0] in sections and path.is_file():
             yield path.name, path.read_bytes().decode().removesuffix("\n").removesuffix("\r")
 
 
-def _nested(texts: Mapping[str, str], file: Section, lists: Mapping[str, frozenset[str]]) -> dict[str, Any]:
+def _nested(texts: Mapping[str, str], file: Section, named: Lists, single: Lists) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for text_name, text in texts.items():
         section, *path = text_name.lower().split("__")
-        if section not in lists or not path:
+        if not path or (section not in named and section not in single):
             continue
-        if len(path) != 2 or not all(path):
-            raise ConfigurationError(f"{text_name}: a key is named by its path, such as {section.upper()}__NAME__KEY")
-        name = _as_written(path[0], section, file)
-        value = [part.strip() for part in text.split(",")] if path[1] in lists[section] else text
-        found.setdefault(section, {}).setdefault(name, {})[path[1]] = value
+        if len(path) != 1 + (section in named) or not all(path):
+            shape = f"{section.upper()}__NAME__KEY" if section in named else f"{section.upper()}__KEY"
+            raise ConfigurationError(f"{text_name}: a key is named by its path, such as {shape}")
+        table = found.setdefault(section, {})
+        if section in named:
+            table = table.setdefault(_as_written(path[0], section, file), {})
+        lists = named[section] if section in named else single[section]
+        table[path[-1]] = [part.strip() for part in text.split(",")] if path[-1] in lists else text
     return found
 
 

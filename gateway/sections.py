@@ -11,10 +11,11 @@ from gateway.handoff.heartbeat import DEFAULT_TTL, SHORTEST_TTL
 from gateway.handoff.ordering import OnError, OnGap, Ordering
 from gateway.handoff.probe import rivalry
 from gateway.signing import check_public_key
+from gateway.times import known_zone, parse_window, rate
 from protocol.errors import InvalidName
 from protocol.hashes import ALGORITHMS, DEFAULT_ALGORITHM
 from protocol.layout import DEFAULT_FOLDERS, FolderLayout, Layout, PrefixLayout
-from protocol.names import DEFAULT_WIDTH, Grammar
+from protocol.names import DEFAULT_WIDTH, Grammar, check_suffix
 from protocol.recovery import Ages
 from protocol.rules import Rules, Signal, Verify
 from transports.paths import unsafe_because
@@ -27,7 +28,7 @@ _OF_SMB = ("encrypt",)
 _Hours = Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
 
 
-class _Section(BaseModel):
+class Section(BaseModel):
     """A table of the file. Every fault in it is told, not the first alone."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
@@ -40,10 +41,11 @@ class _Section(BaseModel):
     @classmethod
     def contradictions(cls, given: Mapping[str, Any]) -> Faults:
         """What is wrong between the keys of this table as it was given; its values may be of any type."""
-        raise NotImplementedError
+        del given
+        yield from ()
 
 
-class EndpointSettings(_Section):
+class EndpointSettings(Section):
     """`[endpoint.NAME]`: a URL, and how to log in there."""
 
     url: Annotated[str, Field(repr=False)]  # may hold a password
@@ -57,6 +59,7 @@ class EndpointSettings(_Section):
     encrypt: bool = False
     connect_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 15.0
     reply_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 60.0
+    max_connections: Annotated[int, Field(ge=1)] | None = None
 
     @field_validator("url")
     @classmethod
@@ -77,7 +80,7 @@ class EndpointSettings(_Section):
                     yield key, f"belongs to {scheme}:// endpoints, and the url is not of that kind"
 
 
-class DropSettings(_Section):
+class DropSettings(Section):
     """`[drop.NAME]`: either `endpoint` and `directory` below its URL, or a `url` of its own."""
 
     endpoint: str | None = None
@@ -97,6 +100,7 @@ class DropSettings(_Section):
     ready_max_age: _Hours = None
     after_max_age: _Hours = None
     after_keep: Annotated[int, Field(ge=0)] | None = None
+    receipts: bool = False
 
     @field_validator("url")
     @classmethod
@@ -164,15 +168,17 @@ class DropSettings(_Section):
         return Rules(layout, self.signal, self.hash, self.verify, self.busy_patience, frozenset(self.trusted_keys))
 
 
-class RouteSettings(_Section):
+class RouteSettings(Section):
     """`[[route]]`: every item of the groups goes from one drop to another, under its own number and key."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, populate_by_name=True)
 
     from_: Annotated[str, Field(alias="from")]
-    to: str
+    to: list[str]
     name: str = ""
     groups: list[str] = []
+    suffixes: list[str] = []
+    meta: dict[str, str | int | float | bool] = {}
     ordering: Ordering = Ordering.SHUFFLE
     workers: Annotated[int, Field(ge=1, le=64)] = 1
     max_attempts: Annotated[int, Field(ge=1)] = 5
@@ -181,6 +187,44 @@ class RouteSettings(_Section):
     gap_timeout: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 300.0
     on_gap: OnGap = OnGap.ALERT
     on_error: OnError = OnError.STOP
+    numbering: Literal["same", "counter"] = "same"
+    original_names: bool = False
+    verify: Verify | None = None
+    bandwidth: str | None = None
+    windows: list[str] = []
+    timezone: str | None = None
+
+    @field_validator("to", mode="before")
+    @classmethod
+    def _one_or_several(cls, to: object) -> object:
+        return [to] if isinstance(to, str) else to
+
+    @field_validator("suffixes")
+    @classmethod
+    def _suffixes(cls, suffixes: list[str]) -> list[str]:
+        for suffix in suffixes:
+            with refused():
+                check_suffix(suffix)
+        return suffixes
+
+    @field_validator("bandwidth")
+    @classmethod
+    def _a_rate(cls, text: str | None) -> str | None:
+        if text is not None:
+            rate(text)
+        return text
+
+    @field_validator("windows")
+    @classmethod
+    def _time_windows(cls, texts: list[str]) -> list[str]:
+        for text in texts:
+            parse_window(text)
+        return texts
+
+    @field_validator("timezone")
+    @classmethod
+    def _a_zone(cls, name: str | None) -> str | None:
+        return name if name is None else known_zone(name)
 
     @classmethod
     def contradictions(cls, given: Mapping[str, Any]) -> Faults:
@@ -189,24 +233,33 @@ class RouteSettings(_Section):
         for key in ("gap_timeout", "on_gap", "on_error"):
             if key in given and given.get("ordering") != "strict":
                 yield key, "belongs to ordering = 'strict'"
-        if given.get("from") is not None and given.get("from") == given.get("to"):
-            yield "to", "from and to are the same drop"
+        if given.get("ordering") == "strict" and (given.get("suffixes") or given.get("meta")):
+            yield "ordering", "'strict' takes every item of a group, so suffixes and meta cannot be given with it"
+        to = given.get("to")
+        named = [to] if isinstance(to, str) else to if isinstance(to, list) else []
+        if to == []:
+            yield "to", "name at least one drop"
+        for number, name in enumerate(named):
+            if name == given.get("from"):
+                yield "to", "from and to are the same drop"
+            if name in named[:number]:
+                yield "to", f"{name!r} stands there twice"
+        if given.get("original_names") and given.get("numbering") == "counter":
+            yield "numbering", "with original_names no number is written at the destination"
+        if "timezone" in given and not given.get("windows"):
+            yield "timezone", "belongs to windows"
 
     @property
     def title(self) -> str:
-        """Its name, or its two ends."""
-        return self.name or f"{self.from_} -> {self.to}"
+        """Its name, or its ends."""
+        return self.name or f"{self.from_} -> {', '.join(self.to)}"
 
 
-class LedgerSettings(_Section):
+class LedgerSettings(Section):
     """`[ledger]`: where it is kept what was processed, and whose work it is."""
 
     url: SecretStr | None = None
     consumer: Annotated[str, Field(min_length=1, max_length=40)] | None = None
-
-    @classmethod
-    def contradictions(cls, given: Mapping[str, Any]) -> Faults:
-        yield from ()  # its two keys cannot contradict each other
 
 
 def _parsed(url: object) -> Location | None:
@@ -232,9 +285,10 @@ def group_faults(groups: object, width: object) -> Faults:
                 yield "groups", f"{group!r} stands there twice"
 
 
-def _list_keys(section: type[BaseModel]) -> frozenset[str]:
+def list_keys(section: type[BaseModel]) -> frozenset[str]:
+    """The keys of a table that hold lists."""
     return frozenset(name for name, field in section.model_fields.items() if get_origin(field.annotation) is list)
 
 
 # Which keys hold lists, for the environment, which has none.
-LISTS = {"endpoint": _list_keys(EndpointSettings), "drop": _list_keys(DropSettings)}
+LISTS = {"endpoint": list_keys(EndpointSettings), "drop": list_keys(DropSettings)}

@@ -2,13 +2,15 @@
 
     [endpoint.NAME]   where, and how to log in
     [drop.NAME]       a directory on an endpoint, and its rules
-    [[route]]         from one drop to another
+    [[route]]         from one drop to others
     [ledger]          where it is kept what was processed
+    [service], [web], [metrics], [tracing], [journal], [alarms], [[expect]]   the service, as `gateway.service_sections` says
 
-Environment variables and secret files stand over endpoints and drops, as `gateway.overrides` says. Relative paths, also
+Environment variables and secret files stand over every table but the lists, as `gateway.overrides` says. Relative paths, also
 those of folders, are relative to the folder of the file.
 """
 
+import difflib
 import os
 import re
 import tomllib
@@ -17,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import ModelWrapValidatorHandler, PrivateAttr, ValidationError, model_validator
+from pydantic import BaseModel, ModelWrapValidatorHandler, PrivateAttr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from gateway.drop import Drop
@@ -26,7 +28,16 @@ from gateway.faults import Faults, told, with_faults
 from gateway.handoff.circuit import Circuit
 from gateway.handoff.clock import Clock
 from gateway.overrides import from_environment, from_secrets
-from gateway.sections import LISTS, DropSettings, EndpointSettings, LedgerSettings, RouteSettings, group_faults
+from gateway.sections import LISTS, DropSettings, EndpointSettings, LedgerSettings, RouteSettings, group_faults, list_keys
+from gateway.service_sections import (
+    AlarmsSettings,
+    ExpectSettings,
+    JournalSettings,
+    MetricsSettings,
+    ServiceSettings,
+    TracingSettings,
+    WebSettings,
+)
 from gateway.signing import load_signing_key
 from protocol.names import DEFAULT_WIDTH
 from transports.endpoint import Endpoint, Timeouts
@@ -34,6 +45,17 @@ from transports.secret import Secret
 from transports.urls import Location, parse_url
 
 FILE_NAME = "dropgate.toml"
+
+_SINGLE: dict[str, type[BaseModel]] = {
+    "ledger": LedgerSettings,
+    "service": ServiceSettings,
+    "web": WebSettings,
+    "metrics": MetricsSettings,
+    "tracing": TracingSettings,
+    "journal": JournalSettings,
+    "alarms": AlarmsSettings,
+}
+SINGLE = {name: list_keys(section) for name, section in _SINGLE.items()}  # tables that stand alone, with their lists
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?", re.ASCII)
 
@@ -47,6 +69,13 @@ class Settings(BaseSettings):
     drop: dict[str, DropSettings] = {}
     route: list[RouteSettings] = []
     ledger: LedgerSettings = LedgerSettings()
+    service: ServiceSettings = ServiceSettings()
+    web: WebSettings | None = None
+    metrics: MetricsSettings | None = None
+    tracing: TracingSettings | None = None
+    journal: JournalSettings = JournalSettings()
+    alarms: AlarmsSettings = AlarmsSettings()
+    expect: list[ExpectSettings] = []
     _folder: Path = PrivateAttr(default_factory=Path.cwd)
     _circuits: dict[tuple[str, str, int | None], Circuit] = PrivateAttr(default_factory=dict)
 
@@ -62,8 +91,8 @@ class Settings(BaseSettings):
         # The library's own would read a password that looks like JSON as JSON, and not find names with a "-" in them.
         file = init_settings()
         return (
-            InitSettingsSource(settings_cls, init_kwargs=from_environment(os.environ, file, LISTS)),
-            InitSettingsSource(settings_cls, init_kwargs=from_secrets(os.environ, file, LISTS)),
+            InitSettingsSource(settings_cls, init_kwargs=from_environment(os.environ, file, LISTS, SINGLE)),
+            InitSettingsSource(settings_cls, init_kwargs=from_secrets(os.environ, file, LISTS, SINGLE)),
             init_settings,
         )
 
@@ -134,9 +163,11 @@ class Settings(BaseSettings):
         """Sets what relative paths are relative to, and checks what can only be known then. Raises ConfigurationError."""
         self._folder = folder
         faults = [
-            f"route.{number}.to: [drop.{route.to}] is the same directory as [drop.{route.from_}]"
+            f"route.{number}.to: [drop.{to}] is the same directory as [drop.{other}]"
             for number, route in enumerate(self.route)
-            if self._directory(route.from_) == self._directory(route.to)
+            for place, to in enumerate(route.to)
+            for other in (route.from_, *route.to[:place])
+            if self._directory(other) == self._directory(to)
         ]
         if faults:
             raise ConfigurationError("\n".join(faults))
@@ -152,14 +183,21 @@ def _references(given: Mapping[str, Any]) -> Faults:
     for name, drop in drops.items():
         wanted = _table(drop).get("endpoint")
         if isinstance(wanted, str) and wanted not in endpoints:
-            yield f"drop.{name}.endpoint", f"there is no [endpoint.{wanted}]{_known(endpoints)}"
+            yield f"drop.{name}.endpoint", f"there is no [endpoint.{wanted}]{_known(wanted, endpoints)}"
     routes = given.get("route")
     for number, route in enumerate(routes if isinstance(routes, list) else ()):
         for key in ("from", "to"):
-            wanted = _table(route).get(key)
-            if isinstance(wanted, str) and wanted not in drops:
-                yield f"route.{number}.{key}", f"there is no [drop.{wanted}]{_known(drops)}"
+            named = _table(route).get(key)
+            for wanted in named if isinstance(named, list) else [named]:
+                if isinstance(wanted, str) and wanted not in drops:
+                    yield f"route.{number}.{key}", f"there is no [drop.{wanted}]{_known(wanted, drops)}"
         yield from _route_groups(number, _table(route), drops)
+    yield from _rivals([_table(route) for route in routes] if isinstance(routes, list) else [], drops)
+    expected = given.get("expect")
+    for number, expect in enumerate(expected if isinstance(expected, list) else ()):
+        wanted = _table(expect).get("drop")
+        if isinstance(wanted, str) and wanted not in drops:
+            yield f"expect.{number}.drop", f"there is no [drop.{wanted}]{_known(wanted, drops)}"
 
 
 def _route_groups(number: int, route: Mapping[str, Any], drops: Mapping[str, Any]) -> Faults:
@@ -175,9 +213,46 @@ def _table(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _known(section: Iterable[str]) -> str:
-    names = ", ".join(sorted(section))
-    return f"; there are {names}" if names else ""
+def _rivals(routes: list[Mapping[str, Any]], drops: Mapping[str, Any]) -> Faults:
+    """Two routes that take the same items, each of which would go to only one of them; and two of one name."""
+    seen: dict[str, int] = {}
+    for number, route in enumerate(routes):
+        title = _title(route)
+        if title in seen and (route.get("name") or title):
+            yield f"route.{number}.name", f"route.{seen[title]} is called {title!r} as well; give each a name of its own"
+        seen.setdefault(title, number)
+        for earlier, other in enumerate(routes[:number]):
+            shared = _groups_of(route, drops) & _groups_of(other, drops)
+            apart = any(r.get("suffixes") or r.get("meta") for r in (route, other))
+            if route.get("from") == other.get("from") and shared and not apart:
+                yield (
+                    f"route.{number}.groups",
+                    f"route.{earlier} takes {', '.join(sorted(shared))} of [drop.{route.get('from')}] already, and each item "
+                    f"goes along one route; for several destinations write one route with to = [...], or tell the routes apart "
+                    f"by suffixes or meta",
+                )
+
+
+def _title(route: Mapping[str, Any]) -> str:
+    if isinstance(name := route.get("name"), str) and name:
+        return name
+    to = route.get("to")
+    named = [to] if isinstance(to, str) else to if isinstance(to, list) else []
+    return f"{route.get('from')} -> {', '.join(map(str, named))}"
+
+
+def _groups_of(route: Mapping[str, Any], drops: Mapping[str, Any]) -> set[str]:
+    name = route.get("from")
+    groups = route.get("groups") or (_table(drops.get(name)).get("groups") if isinstance(name, str) else None)
+    return {group for group in groups if isinstance(group, str)} if isinstance(groups, list) else set()
+
+
+def _known(wanted: str, section: Iterable[str]) -> str:
+    names = sorted(section)
+    like = difflib.get_close_matches(wanted, names, 1)
+    if like:
+        return f"; is {like[0]} meant?"
+    return f"; there are {', '.join(names)}" if names else ""
 
 
 def find_file(given: Path | None) -> Path | None:

@@ -44,7 +44,7 @@ def _route(settings: Settings, route: RouteSettings, config: Path) -> Route:
     return Route(
         route.title,
         source,
-        settings.open_drop(route.to),
+        settings.open_drop(route.to[0]),
         tuple(route.groups or settings.drop[route.from_].groups),
         route.ordering,
         route.workers,
