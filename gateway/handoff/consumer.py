@@ -2,11 +2,10 @@
 
 import contextlib
 import platform
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from gateway.handoff.clock import Backoff
 from gateway.handoff.delivery import Delivery, Handler, handle
@@ -14,7 +13,7 @@ from gateway.handoff.driver import Driver
 from gateway.handoff.heartbeat import Heartbeat
 from gateway.handoff.ordering import Ordering, Strictness, StrictOrder
 from gateway.handoff.owner import new_owner
-from gateway.handoff.picking import fair_part, is_out_of_date, ready_in
+from gateway.handoff.picking import fair_part, in_turns, is_out_of_date, ready_in
 from gateway.handoff.second_look import SECOND_LOOK, seen_twice
 from gateway.handoff.watch import Watch
 from protocol.contents import Contents
@@ -38,6 +37,7 @@ _AGES_EVERY = 10  # sweeps: how often ages are looked at, which costs a scratch 
 _QUICK_PATIENCE = 0.5  # seconds: a scanner is mostly done by then
 # What the server says of one file, and not of itself or of this account; a full disk stops only what would be written.
 _OF_ONE_FILE = (Busy, ChangedWhileReading, NoSpace, NotFound, ServerFailure, UnsafePath)
+_LONGEST_ROUND = 10.0  # seconds that one listing is worked off, unless a look takes long
 _UNDER_WAY = (State.READY, State.CLAIMED)
 _SHARE_OF_SWEEPS = 0.05  # of a worker's time, at most, for looking whether something is to be healed
 
@@ -60,11 +60,24 @@ def _ignore(_: object) -> None:
     """For callers that are told elsewhere."""
 
 
+def _any_token(driver: Driver, token: Name) -> bool:
+    """Every item is wanted."""
+    del driver, token
+    return True
+
+
+class Stop(Protocol):
+    """Says when to take no further item, as an event does; `Pause` of a route also outside its time windows."""
+
+    def is_set(self) -> bool: ...
+
+
 @dataclass(slots=True)
 class Consumer:
     """Takes items of some groups from one drop. For one thread, as its driver is.
 
-    `report` is told each item's outcome, `notice` what a person should know of the drop. With a `heartbeat` its claims are
+    `report` is told each item's outcome, `notice` what a person should know of the drop. `wanted` says of a token whether it
+    is to be taken now; it may look at the drop. With a `heartbeat` its claims are
     covered by a lease, and it takes over what dead workers left; without one it does neither.
     """
 
@@ -82,6 +95,7 @@ class Consumer:
     once: bool = False  # no item is tried twice by this consumer
     heartbeat: Heartbeat | None = None
     ages: Ages = field(default_factory=lambda: Ages(before=None))
+    wanted: Callable[[Driver, Name], bool] = _any_token
     _trouble: Exception | None = None
     _tried: set[ItemId] = field(default_factory=set)
     _not_before: dict[ItemId, float] = field(default_factory=dict)
@@ -93,11 +107,12 @@ class Consumer:
     _sweeps: int = 0
     _noticed: set[str] = field(default_factory=set)
     _begun: bool = False
+    _look_took: float = 0.0  # seconds
     _seen: Snapshot | None = None  # a look at the drop that nothing of ours has changed since
     _looked_at: frozenset[Action] = frozenset()  # what the last sweep saw, and left for a second look
     _crowd: frozenset[str] = frozenset()  # the live workers that the last sweep saw
 
-    def sweep_once(self, stop: threading.Event) -> int:
+    def sweep_once(self, stop: Stop) -> int:
         """Takes whatever can be taken now, until nothing is left or `stop` is set; the number of items it dealt with.
 
         Raises transport errors of the drop itself, and DeliveryFailed where the handler's own target is at fault, as
@@ -231,16 +246,18 @@ class Consumer:
 
     def _candidates(self, missed: set[ItemId]) -> tuple[list[Name], bool]:
         """What to take next, in order, and whether there is more to be looked at after it."""
+        begun = self.driver.clock.monotonic()
         tokens = self._ready()
+        self._look_took = self.driver.clock.monotonic() - begun
         self._forget(tokens)
         tokens = [token for token in tokens if token.item not in missed and self._is_due(token.item)]
         if self.ordering is Ordering.FIFO:
-            return tokens, False
+            return in_turns(tokens), False
         # Each worker in its own order, so that a crowd does not fight for the head of the queue; and first the share that
         # falls to it among those who live. What is left of the others' is looked at anew by then.
         self.driver.clock.chance.shuffle(tokens)
         part = fair_part(tokens, self.owner, self._crowd)
-        return part, len(part) < len(tokens)
+        return in_turns(part), len(part) < len(tokens)
 
     def _is_due(self, item: ItemId) -> bool:
         return item not in self._tried and self._not_before.get(item, 0) <= self.driver.clock.monotonic()
@@ -253,15 +270,21 @@ class Consumer:
 
     # Taking one.
 
-    def _take_listed(self, tokens: list[Name], missed: set[ItemId], stop: threading.Event) -> tuple[int, bool]:
+    def _take_listed(self, tokens: list[Name], missed: set[ItemId], stop: Stop) -> tuple[int, bool]:
         """Takes one after the other; how many, and whether others have taken so many that the list is out of date.
 
         What could not be had goes to `missed`, so that a token which is seen, and cannot be claimed, is tried once in a sweep.
         """
         taken = lost = healed = 0
+        until = self.driver.clock.monotonic() + max(_LONGEST_ROUND, self._look_took / _SHARE_OF_SWEEPS)
         for token in tokens:
             if stop.is_set():
                 break
+            if self.driver.clock.monotonic() > until:
+                return taken + healed, True  # what has come since, perhaps of another group, must not wait for all of these
+            if not self.wanted(self.driver, token):
+                missed.add(token.item)
+                continue
             outcome = self._take(token)
             if outcome is Outcome.DONE:
                 taken += 1
@@ -274,7 +297,7 @@ class Consumer:
             healed += self._heal_if_due(stop)
         return taken + healed, False
 
-    def _take_in_turn(self, group: str, stop: threading.Event) -> int:
+    def _take_in_turn(self, group: str, stop: Stop) -> int:
         """The item whose turn it is, again and again, until there is none or it has to wait."""
         order = self._strict.setdefault(group, StrictOrder(self.rules, self.driver.clock, group, self.strictness))
         dealt = 0
@@ -282,7 +305,7 @@ class Consumer:
             turn = order.next(self._look(), self.driver.ledger.highest_settled(group))
             if turn.told:
                 self.notice(turn.told)
-            if turn.token is None or not self._is_due(turn.token.item):
+            if turn.token is None or not self._is_due(turn.token.item) or not self.wanted(self.driver, turn.token):
                 break
             if self._take(turn.token) is not Outcome.DONE:
                 break  # the next may only come after this one
@@ -365,7 +388,7 @@ class Consumer:
 
     # Healing.
 
-    def _heal_if_due(self, stop: threading.Event) -> int:
+    def _heal_if_due(self, stop: Stop) -> int:
         """One sweep: what dead workers left is taken over, what is half put away is finished; the items it dealt with."""
         if self.heartbeat is None or self._watch is None or self.driver.clock.monotonic() < self._next_sweep:
             return 0
@@ -384,14 +407,14 @@ class Consumer:
             if stop.is_set():
                 break
             match action:
-                case TakeOver(claimed) if claimed.item.group in self.groups:
+                case TakeOver(claimed) if claimed.item.group in self.groups and self.wanted(self.driver, claimed):
                     taken = self.driver.run(take_over(self.rules, claimed, self.owner))
                     if taken is not None:
                         self._process(taken, taken_over=True)
                         dealt += 1
                 case TakeOver():
                     pass  # of a group that is not ours: whose it is has the handler for it
-                case Replay(token) if token.item.group in self.groups and self._is_due(token.item):
+                case Replay(token) if self._is_wanted_replay(token):
                     dealt += self._replay(token, facts)
                 case Replay():
                     pass
@@ -403,6 +426,9 @@ class Consumer:
                     self._carry_out(action)
         self.driver.run(archive_ledger(self.rules))
         return dealt
+
+    def _is_wanted_replay(self, token: Name) -> bool:
+        return token.item.group in self.groups and self._is_due(token.item) and self.wanted(self.driver, token)
 
     def _carry_out(self, action: Action) -> None:
         try:

@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Collection, Sequence
+from itertools import zip_longest
 
 from protocol.names import Name
 from protocol.rules import Rules
@@ -37,3 +38,11 @@ def fair_part(tokens: Sequence[Name], owner: str, crowd: Collection[str]) -> lis
 def is_out_of_date(taken: int, lost: int) -> bool:
     """Whether a listing is worth making anew, after so many of its items were taken and so many were gone."""
     return lost > taken // _WORTH_A_LOOK
+
+
+def in_turns(tokens: Sequence[Name]) -> list[Name]:
+    """One of each group after the other, each group in the order in which it stands: a flood in one starves no other."""
+    groups: dict[str, list[Name]] = {}
+    for token in tokens:
+        groups.setdefault(token.item.group, []).append(token)
+    return [token for turn in zip_longest(*groups.values()) for token in turn if token is not None]

@@ -18,7 +18,7 @@ from protocol.errors import InvalidManifest, InvalidName, PublishInterrupted, Se
 from protocol.manifest import Producer as ProducerFact
 from protocol.names import ItemId, Name
 from protocol.operations import Stat
-from protocol.procedures.adopt import Found, adopt
+from protocol.procedures.adopt import Found, adopt, was_archived
 from protocol.procedures.publish import Draft, DraftFile, Published, Sign, check_draft, publish
 from protocol.procedures.rename import remove
 from protocol.procedures.take_number import take_numbers
@@ -119,11 +119,15 @@ class Producer:
                     raise
         raise AssertionError("the loop returns or raises")
 
-    def forward(self, draft: Draft, number: int, hashes: Mapping[str, str]) -> Published | None:
+    def next_number(self, group: str) -> int:
+        """The next number of a group's counter, which nobody else gets. Raises SequenceExhausted and transport errors."""
+        return self._take(group)
+
+    def forward(self, draft: Draft, number: int, hashes: Mapping[str, str], *, again: bool = False) -> Published | None:
         """Publishes under a given number exactly once, however often it is called: None where it was published before.
 
         The caller holds the item's claim at its source, so that nobody else forwards it. `hashes` are the payloads' by
-        suffix. Raises SequenceTaken where the number belongs to another item, NotYet where an unfinished one is in the way;
+        suffix. `again` says that it was begun before: what is not in the drop any more is looked for in its archive. Raises SequenceTaken where the number belongs to another item, NotYet where an unfinished one is in the way;
         the rest as `send`.
         """
         check_draft(self.rules, draft)
@@ -144,9 +148,13 @@ class Producer:
                 f"{title} is being written there by somebody else, or was left by a writer that was cut. "
                 f"Once its before files have stood still for {ABANDONED_AFTER:g} s they are removed"
             )
-        published = None if found is Found.PUBLISHED else self._publish(draft, number, given=True, looked=True)
+        known = found is Found.PUBLISHED or (again and self._was_archived(item, draft.key, hashes))
+        published = None if known else self._publish(draft, number, given=True, looked=True)
         self._watched().forget(item)
         return published
+
+    def _was_archived(self, item: ItemId, key: str | None, hashes: Mapping[str, str]) -> bool:
+        return self.driver.run(was_archived(self.rules, item, key, dict(hashes)))
 
     def _watched(self) -> Abandoned:
         if self._abandoned is None:

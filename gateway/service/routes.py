@@ -17,16 +17,22 @@ from protocol.errors import (
     InvalidManifest,
     InvalidName,
     OutcomeUnresolved,
+    ProtocolError,
     PublishInterrupted,
     SequenceExhausted,
     SequenceTaken,
     StillBusy,
     StoredWrong,
 )
+from protocol.names import ItemId
 from protocol.operations import Fetch
 from protocol.procedures.look import find_item
 from protocol.procedures.publish import Draft, DraftFile
 from transports.errors import TransportError
+
+
+class NumberTaken(HandlerFailed):
+    """The number belongs to another item at the destination. It counts as an attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +43,37 @@ class Forward:
     progress: Progress = ignore_progress
 
     def __call__(self, delivery: Delivery) -> None:
+        delivery.outcome = self.deliver(delivery, delivery.item.number)
+
+    def deliver(self, delivery: Delivery, number: int, *, again: bool = False) -> str:
+        """Publishes the item under a number, once; what was done, in a few words. `again` is that of `Producer.forward`.
+
+        Raises NumberTaken and HandlerFailed (it cannot be published so), DeliveryFailed (the destination is at fault), NotYet,
+        SourceFailed and IntegrityError.
+        """
         draft = self._draft(delivery)
         try:
-            published = self.destination.forward(draft, delivery.item.number, self._hashes(delivery))
-        except (SequenceTaken, SequenceExhausted, InvalidName, InvalidManifest, Anomaly) as error:
+            published = self.destination.forward(draft, number, self._hashes(delivery, number), again=again)
+        except SequenceTaken as error:
+            raise NumberTaken(f"not published at the destination: {error}") from error
+        except (SequenceExhausted, InvalidName, InvalidManifest, Anomaly) as error:
             raise HandlerFailed(f"not published at the destination: {error}") from error
         except (TransportError, StoredWrong, PublishInterrupted, OutcomeUnresolved, StillBusy) as error:
             raise DeliveryFailed(f"the destination failed: {error}") from error
-        delivery.outcome = "was published before" if published is None else f"published as {published.names[-1]}"
+        return "was published before" if published is None else f"published as {published.names[-1]}"
+
+    def next_number(self, group: str) -> int:
+        """The next number of the destination's own counter. Raises HandlerFailed, DeliveryFailed."""
+        try:
+            return self.destination.next_number(group)
+        except (SequenceExhausted, InvalidName, Anomaly) as error:
+            raise HandlerFailed(f"no number at the destination: {error}") from error
+        except (TransportError, ProtocolError) as error:
+            raise DeliveryFailed(f"the destination failed: {error}") from error
+
+    def close(self) -> None:
+        """Ends the connection to the destination."""
+        self.destination.close()
 
     def _draft(self, delivery: Delivery) -> Draft:
         manifest = delivery.contents.manifest
@@ -68,10 +97,10 @@ class Forward:
         """Whether the destination hashes with the algorithm that the source's token names, so that once is enough."""
         return bool(payload.digest) and payload.algorithm == self.destination.rules.algorithm
 
-    def _hashes(self, delivery: Delivery) -> dict[str, str]:
+    def _hashes(self, delivery: Delivery, number: int) -> dict[str, str]:
         """The payloads' hashes by suffix. Without a token that says them they are needed only where the number is in use."""
         known = {p.name.suffix: f"{p.algorithm}:{p.digest}" for p in delivery.contents.payloads if p.digest}
-        if known or not self.destination.driver.run(find_item(self.destination.rules, delivery.item)):
+        if known or not self.destination.driver.run(find_item(self.destination.rules, ItemId(delivery.item.group, number))):
             return known
         try:
             return delivery.driver.run(_read_hashes(delivery.contents.payloads))

@@ -12,7 +12,7 @@ from protocol.errors import InvalidChecksumFile, InvalidManifest, SequenceTaken
 from protocol.hashes import parse_hash
 from protocol.manifest import LARGEST, parse_manifest
 from protocol.names import ItemId, Name
-from protocol.operations import Fetch, Outcome, Pause, Publish, ReadSmall
+from protocol.operations import Fetch, Outcome, Pause, Publish, ReadSmall, Scan
 from protocol.procedures.look import find_item
 from protocol.procedures.rename import rename
 from protocol.rules import Rules, Signal
@@ -59,7 +59,7 @@ async def _judge(rules: Rules, item: ItemId, names: list[Name], key: str | None,
     tokens = [name for name in names if rules.is_token(name.kind)]
     settled = [name for name in tokens if name.state is not State.BEFORE]
     for token in settled or tokens:
-        ours = await _is_ours(rules, token, key, hashes)
+        ours = await _is_ours(rules, token, rules.layout.path(token), key, hashes)
         if ours is False:
             raise SequenceTaken(
                 f"number {rules.grammar.digits(item.number)} of group {item.group!r} is in use at the destination by another "
@@ -70,9 +70,28 @@ async def _judge(rules: Rules, item: ItemId, names: list[Name], key: str | None,
     return Found.UNFINISHED if all(name.state is State.BEFORE for name in names) else None
 
 
-async def _is_ours(rules: Rules, token: Name, key: str | None, hashes: dict[str, str]) -> bool | None:
+async def was_archived(rules: Rules, item: ItemId, key: str | None, hashes: dict[str, str]) -> bool:
+    """Whether an item of ours was published, processed, and moved into one of the archive's folders of days since.
+
+    For whoever has begun the item before and finds nothing of it now: that is no proof that it was never there. It lists
+    every one of those folders.
+    """
+    after = rules.layout.folder_of(State.AFTER)
+    for day in await Scan(rules.layout.archive_folder):
+        if not day.folder:
+            continue
+        for listed in await Scan(day.path, rules.layout.item_pattern(Name(item, "x"))):
+            name = listed.path.rpartition("/")[2]
+            token = rules.layout.parse(f"{after}/{name}" if after else name)
+            if not isinstance(token, Name) or token.item != item or not rules.is_token(token.kind):
+                continue
+            if await _is_ours(rules, token, listed.path, key, hashes):
+                return True
+    return False
+
+
+async def _is_ours(rules: Rules, token: Name, path: str, key: str | None, hashes: dict[str, str]) -> bool | None:
     """Whether the token is that of our item; None where it cannot be told, as with one that was cut while it was written."""
-    path = rules.layout.path(token)
     if rules.signal is Signal.NONE:
         expected = hashes.get(token.suffix)
         if token.state is State.BEFORE or expected is None:
