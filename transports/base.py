@@ -14,6 +14,8 @@ from enum import Enum
 from types import TracebackType
 from typing import Self
 
+from transports.errors import ChangedWhileReading, ServerFailure
+
 CHUNK = 256 * 1024  # bytes; large enough for every wire, small enough that memory never matters
 
 
@@ -72,15 +74,36 @@ class Capabilities:
     durable: Fact
     pattern: bool  # the server filters a listing itself
     notification: bool  # `wait_for_change` can return before its timeout
+    resume: bool  # a file that its maker had to leave can be gone on with
     longest_name: int
     time_resolution: float
+
+
+def check_start(path: str, start: int, size: int) -> None:
+    """That a file can be read from byte `start`. Raises ChangedWhileReading."""
+    if start > size:
+        raise ChangedWhileReading("open_read", path, f"it has {size} bytes, and was to be read from byte {start} on")
+
+
+def check_resumable(path: str, at: int, size: int) -> None:
+    """That a file can be gone on with at byte `at`. Raises ServerFailure."""
+    if size < at:
+        raise ServerFailure("resume", path, f"it has {size} bytes, and was to be gone on with at byte {at}")
 
 
 class Sink(ABC):
     """A file being made. Leaving its `with` block uncommitted aborts it.
 
-    A write error may surface at any later `write` or at `commit`; after one, only `abort` is of use.
+    A write error may surface at any later `write` or at `commit`; after one, only `abort` and `leave` are of use.
     """
+
+    @property
+    @abstractmethod
+    def acknowledged(self) -> int:
+        """How many bytes, from the start of the file, the server has said to have, with no hole before them.
+
+        Also after a failure of `write` or `commit`, and after `leave`. Stored is not yet flushed: only `commit` does that.
+        """
 
     @abstractmethod
     def write(self, data: bytes) -> None:
@@ -103,6 +126,14 @@ class Sink(ABC):
         Raises where the file could not be removed: it is then still there, under the name it was created with.
         """
 
+    @abstractmethod
+    def leave(self) -> None:
+        """Closes, and leaves the file as it stands, for `Transport.resume`. Does nothing after `commit` or `abort`.
+
+        Raises nothing: where the connection is lost, the server closes the file in its own time. What was written and not
+        acknowledged may be there in part, with holes.
+        """
+
     def __enter__(self) -> Self:
         return self
 
@@ -117,13 +148,14 @@ class Sink(ABC):
 
 
 class Source(ABC):
-    """A file being read, from its start to the size it had when it was opened."""
+    """A file being read, in order, to the size it had when it was opened."""
 
-    size: int  # bytes, as the server said at opening
+    size: int  # bytes of the whole file, as the server said at opening
+    modified: float | None = None  # seconds since the epoch on the server's clock, at opening; None where it did not say
 
     @abstractmethod
     def read(self, limit: int = CHUNK) -> bytes:
-        """The next bytes, at most `limit`, and b"" only when `size` bytes were given.
+        """The next bytes, at most `limit`, and b"" only when the byte at `size` is reached.
 
         Never more than a fixed amount is held in memory, however large the file. A file that ends early raises
         ChangedWhileReading; one that grew is read up to the size it had. Also raises Unreachable, Denied, ServerFailure.
@@ -158,11 +190,25 @@ class Transport(ABC):
         """
 
     @abstractmethod
-    def open_read(self, path: str) -> Source:
-        """Opens a regular file for reading; a link is refused. Where the server can, writers are kept out meanwhile.
+    def resume(self, path: str, at: int) -> Sink:
+        """Opens a file that the caller has made and had to leave, to go on writing at byte `at`.
 
-        Raises NotFound, Denied, Busy (somebody writes to it), Unreachable; and one of UnsafePath, Denied, Unsupported and
-        ServerFailure for what is no regular file.
+        Only for the one whose file it is, with the same content as before. It changes nothing by itself: what is there
+        beyond `at` is overwritten by what follows, and `commit` refuses a file that is longer than what was written.
+        `Sink.acknowledged` begins at `at`, and `abort` removes the file.
+
+        Raises NotFound, ServerFailure (the file ends before `at`), Busy (somebody has it open: for a while also a dead
+        session of the caller's own), Denied, Unreachable; Unsupported where `capabilities.resume` is false; and as
+        `open_read` for what is no regular file.
+        """
+
+    @abstractmethod
+    def open_read(self, path: str, start: int = 0) -> Source:
+        """Opens a regular file for reading from byte `start` on; a link is refused. Where the server can, writers are kept
+        out meanwhile.
+
+        Raises NotFound, Denied, Busy (somebody writes to it), ChangedWhileReading (it ends before `start`), Unreachable; and
+        one of UnsafePath, Denied, Unsupported and ServerFailure for what is no regular file.
         """
 
     @abstractmethod

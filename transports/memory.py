@@ -6,7 +6,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from transports import errors
-from transports.base import CHUNK, Capabilities, Entry, Fact, Guarantee, Kind, Sink, Source, Transport
+from transports.base import (
+    CHUNK,
+    Capabilities,
+    Entry,
+    Fact,
+    Guarantee,
+    Kind,
+    Sink,
+    Source,
+    Transport,
+    check_resumable,
+    check_start,
+)
 from transports.paths import checked, split
 from transports.patterns import matches
 
@@ -101,12 +113,13 @@ class MemoryStore:
             self._forget(node)
         self.note(folder)
 
-    def append(self, path: str, file: _File, data: bytes) -> None:
-        if file.linked and self.limit is not None and self.used + len(data) > self.limit:
+    def write(self, path: str, file: _File, at: int, data: bytes) -> None:
+        grown = max(at + len(data) - len(file.data), 0)
+        if file.linked and self.limit is not None and self.used + grown > self.limit:
             raise errors.NoSpace("write", path, f"the store holds {self.limit} bytes at most")
         if file.linked:
-            self.used += len(data)
-        file.data += data
+            self.used += grown
+        file.data[at : at + len(data)] = data
         file.modified = self.now()
 
     def note(self, folder: _Folder) -> None:
@@ -131,21 +144,33 @@ def named_store(name: str) -> MemoryStore:
 
 
 class _MemorySink(Sink):
-    def __init__(self, store: MemoryStore, folder: _Folder, path: str, file: _File) -> None:
+    def __init__(self, store: MemoryStore, folder: _Folder, path: str, file: _File, at: int = 0) -> None:
         self._store = store
         self._folder = folder
         self._path = path
         self._file: _File | None = file
+        self._at = at
+
+    @property
+    def acknowledged(self) -> int:
+        return self._at
 
     def write(self, data: bytes) -> None:
         if self._file is None:
             raise errors.ServerFailure("write", self._path, "the file is closed already")
         with self._store.changed:
-            self._store.append(self._path, self._file, data)
+            self._store.write(self._path, self._file, self._at, data)
+            self._at += len(data)
 
     def commit(self) -> None:
         if self._file is None or not self._file.linked:
             raise errors.ServerFailure("commit", self._path, "the file is closed or was removed")
+        if len(self._file.data) != self._at:
+            there = len(self._file.data)
+            raise errors.ServerFailure("commit", self._path, f"{self._at} bytes were written and {there} are there")
+        self._file = None
+
+    def leave(self) -> None:
         self._file = None
 
     def abort(self) -> None:
@@ -159,12 +184,14 @@ class _MemorySink(Sink):
 
 
 class _MemorySource(Source):
-    def __init__(self, store: MemoryStore, path: str, file: _File) -> None:
+    def __init__(self, store: MemoryStore, path: str, file: _File, start: int) -> None:
+        check_start(path, start, len(file.data))
         self.size = len(file.data)
+        self.modified = file.modified
         self._store = store
         self._path = path
         self._file = file
-        self._at = 0
+        self._at = start
 
     def read(self, limit: int = CHUNK) -> bytes:
         with self._store.changed:
@@ -195,6 +222,7 @@ class MemoryTransport(Transport):
             durable=Fact(Guarantee.NONE, "memory ends with the process"),
             pattern=False,
             notification=True,
+            resume=True,
             longest_name=_LONGEST_NAME,
             time_resolution=0.001,
         )
@@ -211,9 +239,16 @@ class MemoryTransport(Transport):
             self._store.link(folder, name, file)
             return _MemorySink(self._store, folder, path, file)
 
-    def open_read(self, path: str) -> Source:
+    def resume(self, path: str, at: int) -> Sink:
+        with self._asked("resume", path):
+            folder, _ = _parent("resume", self._root, path)
+            file = _file("resume", self._root, path)
+            check_resumable(path, at, len(file.data))
+            return _MemorySink(self._store, folder, path, file, at)
+
+    def open_read(self, path: str, start: int = 0) -> Source:
         with self._asked("open_read", path):
-            return _MemorySource(self._store, path, _file("open_read", self._root, path))
+            return _MemorySource(self._store, path, _file("open_read", self._root, path), start)
 
     def publish(self, src: str, dst: str) -> None:
         self._rename("publish", src, dst, over_another=False)

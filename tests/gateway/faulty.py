@@ -31,8 +31,12 @@ class Passing(Transport):
         sink: Sink = self._do("create", path, lambda: self.below.create(path))
         return sink
 
-    def open_read(self, path: str) -> Source:
-        source: Source = self._do("open_read", path, lambda: self.below.open_read(path))
+    def resume(self, path: str, at: int) -> Sink:
+        sink: Sink = self._do("resume", path, lambda: self.below.resume(path, at))
+        return sink
+
+    def open_read(self, path: str, start: int = 0) -> Source:
+        source: Source = self._do("open_read", path, lambda: self.below.open_read(path, start))
         return source
 
     def publish(self, src: str, dst: str) -> None:
@@ -141,6 +145,13 @@ class _DyingSink(Sink):
     transport: DiesWhileWriting
     below: Sink
 
+    @property
+    def acknowledged(self) -> int:
+        return self.below.acknowledged
+
+    def leave(self) -> None:
+        self.below.leave()
+
     def write(self, data: bytes) -> None:
         self.below.write(data[:10])
         self.transport.dead = True
@@ -170,6 +181,7 @@ class DiesWhileReading(Passing):
 class _DyingSource(Source):
     def __init__(self, below: Source) -> None:
         self.size = below.size
+        self.modified = below.modified
         self._below = below
         self._read = False
 
@@ -195,6 +207,13 @@ class StoresOneByteLess(Passing):
 @dataclass
 class _Short(Sink):
     below: Sink
+
+    @property
+    def acknowledged(self) -> int:
+        return self.below.acknowledged
+
+    def leave(self) -> None:
+        self.below.leave()
 
     def write(self, data: bytes) -> None:
         self.below.write(data[:-1])

@@ -60,6 +60,10 @@ class PlainSink(Sink):
         self._path = path
         self._file = path.open("wb")
 
+    @property
+    def acknowledged(self) -> int:
+        return 0
+
     def write(self, data: bytes) -> None:
         self._file.write(data)
 
@@ -67,6 +71,9 @@ class PlainSink(Sink):
         self._file.close()
 
     def abort(self) -> None:
+        self._file.close()
+
+    def leave(self) -> None:
         self._file.close()
 
 
@@ -115,7 +122,7 @@ class EarlyEnd(Source):
 
 
 class ShortFileIsWhole(Local):
-    def open_read(self, path: str) -> Source:
+    def open_read(self, path: str, start: int = 0) -> Source:
         try:
             return EarlyEnd(self.root / path)
         except FileNotFoundError as error:
@@ -123,7 +130,7 @@ class ShortFileIsWhole(Local):
 
 
 class ReadsAllAtOnce(Local):
-    def open_read(self, path: str) -> Source:
+    def open_read(self, path: str, start: int = 0) -> Source:
         source = super().open_read(path)
         source.held = source.read(source.size)  # type: ignore[attr-defined]  # to hold it is the fault
         return super().open_read(path) if source.size == 0 else _Again(source)
@@ -141,6 +148,41 @@ class _Again(Source):
 
     def close(self) -> None:
         self._held = b""
+
+
+class ReadsFromTheStart(Local):
+    def open_read(self, path: str, start: int = 0) -> Source:
+        return super().open_read(path)
+
+
+class GoesOnWithAnEmptyFile(Local):
+    def resume(self, path: str, at: int) -> Sink:
+        sink = super().resume(path, at)
+        os.truncate(self.root / path, 0)
+        return sink
+
+
+class CountsWhatIsNotThere(Local):
+    """What was handed to a buffer is taken for stored."""
+
+    def create(self, path: str) -> Sink:
+        return _Buffered(super().create(path))
+
+
+class _Buffered(PlainSink):
+    def __init__(self, below: Sink) -> None:
+        self._below = below
+        self._given = 0
+
+    @property
+    def acknowledged(self) -> int:
+        return self._given
+
+    def write(self, data: bytes) -> None:
+        self._given += len(data)
+
+    def leave(self) -> None:
+        self._below.leave()
 
 
 class ScanEndsAtAStrangeName(Local):
@@ -192,6 +234,9 @@ CAUGHT = [
     (ShortFileIsWhole, "test_a_link_to_a_folder_leads_nowhere"),
     (ShortFileIsWhole, "test_an_unsafe_path_is_refused_by_every_member_and_harms_nothing"),
     (ReadsAllAtOnce, "test_reading_holds_little_however_large_the_file"),
+    (ReadsFromTheStart, "test_a_file_is_read_from_a_byte_on"),
+    (GoesOnWithAnEmptyFile, "test_from_less_than_there_is_and_from_exactly_that"),
+    (CountsWhatIsNotThere, "test_a_file_is_gone_on_with_from_what_was_acknowledged"),
     (ScanEndsAtAStrangeName, "test_strange_names_end_no_scan_and_cannot_be_used"),
     (PatternFoldsCase, "test_a_pattern_goes_by_exact_case_and_knows_two_signs"),
     (ClaimIsQuietWhenLost, "test_a_renamed_file_can_be_claimed_back_and_forth"),

@@ -19,7 +19,7 @@ to what is promised always. The tests whose names contain "race" start eight pro
 
 import pytest
 
-_PARTS = ("connection", "files", "folders", "listing", "place", "planted", "races", "renames")
+_PARTS = ("connection", "files", "folders", "listing", "place", "planted", "races", "renames", "resume")
 # Before they are imported, so that a failing assertion shows its values as in a test module.
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
 
@@ -31,6 +31,7 @@ from transports.contract.place import Place  # noqa: E402
 from transports.contract.planted import PlantedContract  # noqa: E402
 from transports.contract.races import RaceContract  # noqa: E402
 from transports.contract.renames import RenameContract  # noqa: E402
+from transports.contract.resume import ResumeContract  # noqa: E402
 
 __all__ = ["Place", "PlantedContract", "TransportContract"]
 
@@ -41,6 +42,7 @@ class TransportContract(
     FolderContract,
     ListingContract,
     RenameContract,
+    ResumeContract,
     RaceContract,
 ):
     """Everything that can be held through the contract itself."""

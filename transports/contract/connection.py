@@ -118,6 +118,7 @@ class ConnectionContract(ContractBase):
         for call in (
             lambda: transport.create("y"),
             lambda: transport.open_read("x"),
+            lambda: transport.resume("x", 0),
             lambda: transport.publish("x", "y"),
             lambda: transport.claim("x", "y"),
             lambda: transport.replace("x", "y"),

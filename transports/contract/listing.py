@@ -56,6 +56,7 @@ def _members(transport: Transport, path: str) -> dict[str, Callable[[], object]]
     return {
         "create": lambda: transport.create(path),
         "open_read": lambda: transport.open_read(path),
+        "resume": lambda: transport.resume(path, 0),
         "publish": lambda: transport.publish(path, "y"),
         "claim": lambda: transport.claim(path, "y"),
         "replace": lambda: transport.replace(path, "y"),

@@ -85,6 +85,8 @@ class PlantedContract(ContractBase):
             transport.open_read("link")
         with refused("create"):
             transport.create("link")
+        with refused("resume"):
+            transport.resume("link", 0)
         assert outside.read_bytes() == b"not of this drop"
 
     def test_a_link_inside_is_refused_too(self, place: Place, folder: Path, transport: Transport) -> None:

@@ -18,6 +18,10 @@ class FsspecSink(Sink):
         self._written = 0
         self._finished = False
 
+    @property
+    def acknowledged(self) -> int:
+        return 0  # what is buffered, where, and until when, differs between file systems
+
     def write(self, data: bytes) -> None:
         if self._file is None:
             raise errors.ServerFailure("write", self._path, "the file is closed already")
@@ -50,14 +54,21 @@ class FsspecSink(Sink):
                 with suppress(FileNotFoundError):
                     self._system.rm_file(self._full)
 
+    def leave(self) -> None:
+        file, self._file = self._file, None
+        self._finished = True
+        if file is not None:
+            with suppress(Exception):  # whatever the file system raises: the file stays as it is
+                file.close()
+
 
 class FsspecSource(Source):
-    def __init__(self, path: str, size: int, file: Any, read: Callable[[int, int], bytes]) -> None:
+    def __init__(self, path: str, size: int, file: Any, read: Callable[[int, int], bytes], start: int = 0) -> None:
         self.size = size
         self._path = path
         self._file = file
         self._read = read
-        self._at = 0
+        self._at = start
 
     def read(self, limit: int = CHUNK) -> bytes:
         end = min(self._at + limit, self.size)

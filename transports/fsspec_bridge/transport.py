@@ -13,7 +13,7 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.spec import AbstractFileSystem
 
 from transports import errors
-from transports.base import Capabilities, Entry, Fact, Guarantee, Kind, Sink, Source, Transport
+from transports.base import Capabilities, Entry, Fact, Guarantee, Kind, Sink, Source, Transport, check_start
 from transports.endpoint import Endpoint
 from transports.fsspec_bridge.errors import translated
 from transports.fsspec_bridge.files import FsspecSink, FsspecSource
@@ -76,6 +76,7 @@ class FsspecTransport(Transport):
             durable=Fact(Guarantee.NONE, "fsspec has no call that flushes to stable storage"),
             pattern=False,
             notification=False,
+            resume=False,
             longest_name=_LONGEST_NAME,
             time_resolution=_TIME_STEP,
         )
@@ -85,16 +86,20 @@ class FsspecTransport(Transport):
         with translated("create", path, change=True):
             return FsspecSink(self._system, full, path, self._system.open(full, self._known.create_mode))
 
-    def open_read(self, path: str) -> Source:
+    def resume(self, path: str, at: int) -> Sink:
+        self._named("resume", path)
+        raise errors.Unsupported("resume", path, "fsspec can only append, or begin anew, and not on every file system")
+
+    def open_read(self, path: str, start: int = 0) -> Source:
         full = self._named("open_read", path)
         with translated("open_read", path):
             found = self._file("open_read", path, full)
             if found["size"] is None:
                 raise errors.Unsupported("open_read", path, "this file system does not tell the size of its files")
-            if self._known.shared_handles:
-                return FsspecSource(path, found["size"], None, lambda at, end: bytes(self._system.cat_file(full, at, end)))
-            file = self._system.open(full, "rb")
-            return FsspecSource(path, found["size"], file, lambda at, end: bytes(file.read(end - at)))
+            check_start(path, start, found["size"])
+            source = self._opened(path, full, found["size"], start)
+            source.modified = _entry(found).modified
+            return source
 
     def publish(self, src: str, dst: str) -> None:
         source, target = self._named("publish", src), self._named("publish", dst)
@@ -194,6 +199,14 @@ class FsspecTransport(Transport):
             raise errors.Unsupported(operation, path, f"a name has {_LONGEST_NAME} bytes at most")
         self._folder(operation, folder, on_behalf_of=path)
         return f"{self._root}/{path}"
+
+    def _opened(self, path: str, full: str, size: int, start: int) -> FsspecSource:
+        if self._known.shared_handles:
+            return FsspecSource(path, size, None, lambda at, end: bytes(self._system.cat_file(full, at, end)), start)
+        file = self._system.open(full, "rb")
+        if start:
+            file.seek(start)
+        return FsspecSource(path, size, file, lambda at, end: bytes(file.read(end - at)), start)
 
     def _new(self, operation: str, path: str) -> str:
         """As `_named`, for a name that is free."""

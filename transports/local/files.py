@@ -5,28 +5,31 @@ import stat
 from contextlib import suppress
 
 from transports import errors
-from transports.base import CHUNK, Sink, Source
+from transports.base import CHUNK, Sink, Source, check_resumable, check_start
 from transports.local.errors import error_for, translated
 from transports.local.folders import flush
 
 
 class LocalSink(Sink):
-    """A new file. It keeps its folder open, so that it finds itself again whatever happens to the path."""
+    """A file being made. It keeps its folder open, so that it finds itself again whatever happens to the path."""
 
-    def __init__(self, folder: int, name: bytes, path: str) -> None:
-        """Takes over the folder's descriptor, also where it raises."""
+    def __init__(self, folder: int, name: bytes, path: str, resume_at: int | None = None) -> None:
+        """A new file, or one that is gone on with. Takes over the folder's descriptor, also where it raises."""
         self._folder = folder
         self._name = name
         self._path = path
-        self._written = 0
+        self._written = resume_at or 0
         self._finished = False
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            self._file = os.open(name, flags, 0o666, dir_fd=folder)
-        except OSError as error:
+            self._file = _made(name, path, folder) if resume_at is None else _left(name, path, folder, resume_at)
+        except BaseException:
             os.close(folder)
-            raise error_for("create", path, error, change=True) from error
+            raise
         self._made = os.fstat(self._file)
+
+    @property
+    def acknowledged(self) -> int:
+        return self._written
 
     def write(self, data: bytes) -> None:
         rest = memoryview(data)
@@ -58,6 +61,12 @@ class LocalSink(Sink):
         finally:
             self._finish()
 
+    def leave(self) -> None:
+        if not self._finished:
+            with suppress(OSError):  # what it could not store is told at the commit of whoever goes on with it
+                self._close()
+            self._finish()
+
     def _handle(self, operation: str) -> int:
         if self._file < 0:
             raise errors.ServerFailure(operation, self._path, "the file is closed already")
@@ -79,21 +88,53 @@ class LocalSink(Sink):
         os.close(self._folder)
 
 
-class LocalSource(Source):
-    """A regular file, read from its start to the size it had when it was opened."""
+def _made(name: bytes, path: str, folder: int) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(name, flags, 0o666, dir_fd=folder)
+    except OSError as error:
+        raise error_for("create", path, error, change=True) from error
 
-    def __init__(self, folder: int, name: bytes, path: str) -> None:
+
+def _left(name: bytes, path: str, folder: int, at: int) -> int:
+    """Opens a file that is there, with its offset at byte `at`."""
+    # O_NONBLOCK: the open of a pipe that somebody put there would wait for its reader.
+    flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with translated("resume", path):
+        file = os.open(name, flags, dir_fd=folder)
+        try:
+            about = os.fstat(file)
+            if not stat.S_ISREG(about.st_mode):
+                raise errors.Denied("resume", path, "it is not a regular file")
+            check_resumable(path, at, about.st_size)
+            os.lseek(file, at, os.SEEK_SET)
+        except BaseException:
+            os.close(file)
+            raise
+    return file
+
+
+class LocalSource(Source):
+    """A regular file, read to the size it had when it was opened."""
+
+    def __init__(self, folder: int, name: bytes, path: str, start: int = 0) -> None:
         # O_NONBLOCK: the open of a pipe that somebody put there would wait for its writer.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with translated("open_read", path):
             self._file = os.open(name, flags, dir_fd=folder)
         self._path = path
-        self._at = 0
-        about = os.fstat(self._file)
-        if not stat.S_ISREG(about.st_mode):
+        self._at = start
+        try:
+            about = os.fstat(self._file)
+            if not stat.S_ISREG(about.st_mode):
+                raise errors.Denied("open_read", path, "it is not a regular file")
+            check_start(path, start, about.st_size)
+            os.lseek(self._file, start, os.SEEK_SET)
+        except BaseException:
             self.close()
-            raise errors.Denied("open_read", path, "it is not a regular file")
+            raise
         self.size = about.st_size
+        self.modified = about.st_mtime
 
     def read(self, limit: int = CHUNK) -> bytes:
         wanted = min(limit, self.size - self._at)

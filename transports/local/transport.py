@@ -44,10 +44,15 @@ class LocalTransport(Transport):
         folder, name = named("create", path)
         return LocalSink(self._folders.open("create", folder, on_behalf_of=path), name, path)
 
-    def open_read(self, path: str) -> Source:
+    def resume(self, path: str, at: int) -> Sink:
+        self._may("resume", path)
+        folder, name = named("resume", path)
+        return LocalSink(self._folders.open("resume", folder, on_behalf_of=path), name, path, at)
+
+    def open_read(self, path: str, start: int = 0) -> Source:
         self._may("open_read", path)
         with self._folders.holding("open_read", path) as (folder, name):
-            return LocalSource(folder, name, path)
+            return LocalSource(folder, name, path, start)
 
     def publish(self, src: str, dst: str) -> None:
         self._rename("publish", src, dst, lambda *names: publish_by(self._ways.rename, *names))
@@ -239,6 +244,7 @@ def _capabilities(ways: Ways, volume: Volume, longest: int) -> Capabilities:
         durable=ways.durable,
         pattern=False,
         notification=volume.tells_changes,
+        resume=True,
         longest_name=longest,
         time_resolution=volume.time_step,
     )

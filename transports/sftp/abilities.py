@@ -47,6 +47,7 @@ def find_capabilities(edge: Edge, server: str) -> Capabilities:
         ),
         pattern=False,
         notification=False,
+        resume=True,
         longest_name=volume.longest_name if volume and volume.longest_name else _LONGEST_NAME,
         time_resolution=1.0,
     )

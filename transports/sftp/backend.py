@@ -11,9 +11,10 @@ How the renames are made, and what a crash between two requests leaves:
 import secrets
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final, Self
 
-from transports.base import Capabilities, Entry, Kind, Sink, Source, Transport
+from transports.base import Capabilities, Entry, Kind, Sink, Source, Transport, check_resumable
 from transports.endpoint import Timeouts
 from transports.errors import Busy, Denied, NotFound, TransportError, UnsafePath, Unsupported
 from transports.paths import checked, join, split
@@ -25,7 +26,7 @@ from transports.sftp.packets import Attributes, Code
 from transports.sftp.publish import publish
 from transports.sftp.streams import Stream
 from transports.sftp.transfer import SftpSink, SftpSource
-from transports.sftp.wire import StatusError, Wire
+from transports.sftp.wire import ConnectionLost, StatusError, Wire
 
 _SCRATCH: Final = "T_"
 
@@ -89,7 +90,25 @@ class SftpTransport(Transport):
             self._edge.account = None if seen is None else seen.owner
         return sink
 
-    def open_read(self, path: str) -> Source:
+    def resume(self, path: str, at: int) -> Sink:
+        """The type is looked at first, as in `open_read`: version 3 cannot open without following links."""
+        target = self._edge.reach_name("resume", path)
+        with asking("resume", path):
+            seen = self._client.lstat(target)
+            _require_file("resume", path, seen)
+            handle = self._client.open_write(target)
+            try:
+                size = self._client.finish_fstat(self._client.start_fstat(handle)).size
+                if size is None:
+                    raise Unsupported("resume", path, "the server does not tell how long the file is")
+                check_resumable(path, at, size)
+            except BaseException:
+                with suppress(ConnectionLost):
+                    self._client.let_go(handle)
+                raise
+        return SftpSink(self._edge, path, handle, at)
+
+    def open_read(self, path: str, start: int = 0) -> Source:
         """Version 3 cannot open without following links, nor keep writers out: the type is looked at before and after.
 
         A pipe or a device is never opened: opening a pipe would hang the server's process.
@@ -97,11 +116,8 @@ class SftpTransport(Transport):
         target = self._edge.reach("open_read", path)
         with asking("open_read", path):
             seen = self._client.lstat(target)
-            if seen.kind is Kind.LINK:
-                raise UnsafePath("open_read", path, "refused: it is a symbolic link, and could lead anywhere")
-            if seen.kind not in (Kind.FILE, None):
-                raise Denied("open_read", path, "it is not a regular file")
-            source = SftpSource(self._edge, path, self._client.open_read(target))
+            _require_file("open_read", path, seen)
+            source = SftpSource(self._edge, path, self._client.open_read(target), start)
             try:
                 source.start(seen.size)
             except BaseException:
@@ -229,6 +245,13 @@ class SftpTransport(Transport):
         if found and error.code == Code.FAILURE and any(listing(self._edge, path, "*")):
             return Busy("remove_dir", path, "it is not empty")
         return refused("remove_dir", path, error)
+
+
+def _require_file(operation: str, path: str, seen: Attributes) -> None:
+    if seen.kind is Kind.LINK:
+        raise UnsafePath(operation, path, "refused: it is a symbolic link, and could lead anywhere")
+    if seen.kind not in (Kind.FILE, None):
+        raise Denied(operation, path, "it is not a regular file")
 
 
 def _located(client: Client, root: str, *, home: bool) -> bytes:

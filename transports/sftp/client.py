@@ -78,6 +78,10 @@ class Client:
         """Opens a new file for writing; FAILURE where the name is taken, also by a dangling link."""
         return self._handle(Op.OPEN, string(path), uint32(Open.WRITE | Open.CREATE | Open.EXCLUSIVE), NO_ATTRIBUTES)
 
+    def open_write(self, path: bytes) -> bytes:
+        """Opens a file that is there for writing, and leaves its content alone."""
+        return self._handle(Op.OPEN, string(path), uint32(Open.WRITE), NO_ATTRIBUTES)
+
     def let_go(self, handle: bytes) -> None:
         """Closes a handle whose state is of no consequence: its answer is not waited for."""
         self.wire.forget([self.start_close(handle)])

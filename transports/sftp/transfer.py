@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from transports.base import CHUNK, Kind, Sink, Source
+from transports.base import CHUNK, Kind, Sink, Source, check_start
 from transports.errors import ChangedWhileReading, NotFound, ServerFailure, TransportError, UnsafePath
 from transports.sftp.client import FSYNC
 from transports.sftp.edge import Edge, asking, changing, refused
@@ -22,20 +22,24 @@ _SMALLEST_READ: Final = 4 * 1024  # bytes; a server that gives less at a time is
 
 
 class SftpSink(Sink):
-    """A file that this session has created."""
+    """A file that this session has created, or goes on with at byte `at`."""
 
-    def __init__(self, edge: Edge, path: str, handle: bytes) -> None:
+    def __init__(self, edge: Edge, path: str, handle: bytes, at: int = 0) -> None:
         self._edge = edge
         self._path = path
         self._handle = handle
         self._open = True  # the handle is
         self._block = edge.client.limits.write
         self._partial = bytearray()  # less than a block
-        self._sent = 0
+        self._sent = self._acknowledged = at  # offsets
         self._under_way: deque[tuple[int, int]] = deque()  # request, bytes
         self._window = 0
         self._failed: TransportError | None = None
         self._over = False
+
+    @property
+    def acknowledged(self) -> int:
+        return self._acknowledged
 
     def write(self, data: bytes) -> None:
         with asking("write", self._path):
@@ -93,6 +97,22 @@ class SftpSink(Sink):
                 if not isinstance(refused("abort", self._path, error), NotFound):
                     raise
 
+    def leave(self) -> None:
+        """Waits for what is under way, where there is a session, so that nothing of it comes late."""
+        if self._over:
+            return
+        self._over = True
+        client = self._edge.client
+        with suppress(TransportError, StatusError, ConnectionLost):
+            while self._under_way and self._failed is None:
+                # After a loss this still counts the answers that had arrived before it.
+                self._check_oldest()
+        client.wire.forget(request for request, _ in self._under_way)
+        if self._open:
+            self._open = False
+            with suppress(StatusError, ConnectionLost):
+                client.wire.wait(client.start_close(self._handle), Op.STATUS)
+
     def _flush(self) -> None:
         if self._partial:
             block, self._partial = bytes(self._partial), bytearray()
@@ -109,13 +129,16 @@ class SftpSink(Sink):
         self._sent += len(block)
 
     def _check_oldest(self) -> None:
-        request, length = self._under_way.popleft()
-        self._window -= length
+        request, length = self._under_way[0]
         try:
+            # It stays the oldest until it is answered: after a loss nothing behind it counts as acknowledged.
             self._edge.client.wire.wait(request, Op.STATUS)
         except StatusError as error:
             self._failed = self._edge.not_written(self._path, length, error)
             raise self._failed from error
+        self._under_way.popleft()
+        self._window -= length
+        self._acknowledged += length
 
     def _check_sync(self, request: int) -> None:
         try:
@@ -143,7 +166,7 @@ class _Piece:
 class SftpSource(Source):
     """A file that this session reads, ahead of its reader and in order."""
 
-    def __init__(self, edge: Edge, path: str, handle: bytes) -> None:
+    def __init__(self, edge: Edge, path: str, handle: bytes, start: int = 0) -> None:
         self._edge = edge
         self._path = path
         self._handle = handle
@@ -151,8 +174,8 @@ class SftpSource(Source):
         self._block = edge.client.limits.read
         self._pieces: deque[_Piece] = deque()
         self._window = 0
-        self._asked = 0  # offset up to which pieces were asked for
-        self._given = 0
+        self._asked = start  # offset up to which pieces were asked for
+        self._given = start
         self._piece = b""  # an answer, of which the first `_taken` bytes were given
         self._taken = 0
         self.size = 0
@@ -170,6 +193,8 @@ class SftpSource(Source):
         if attributes.kind not in (Kind.FILE, None):
             raise UnsafePath("open_read", self._path, "it was replaced by something that is not a regular file")
         self.size = attributes.size if attributes.size is not None else self._find_size()
+        self.modified = attributes.modified
+        check_start(self._path, self._given, self.size)
 
     def read(self, limit: int = CHUNK) -> bytes:
         with asking("read", self._path):

@@ -54,10 +54,15 @@ class SmbTransport(Transport):
             except Refused as refused:
                 raise renames.new_name_error(self._link, "create", path, wire, refused) from refused
 
-    def open_read(self, path: str) -> Source:
+    def resume(self, path: str, at: int) -> Sink:
+        wire = self._named("resume", path)
+        with edge("resume", path):
+            return SmbSink(self._link, path, wire, at)
+
+    def open_read(self, path: str, start: int = 0) -> Source:
         wire = self._named("open_read", path)
         with edge("open_read", path):
-            return SmbSource(self._link, path, wire)
+            return SmbSource(self._link, path, wire, start)
 
     # --- names
 

@@ -168,6 +168,7 @@ def _capabilities(link: Link, system: replies.FileSystem, *, hard_links: bool, e
         ),
         pattern=True,
         notification=True,
+        resume=True,
         longest_name=min(255, system.longest_name) if system.longest_name > 0 else 255,
         time_resolution=0.01,  # the form has 100 ns; but Linux stamps what is new with the time of its last tick
     )

@@ -1,8 +1,9 @@
 """One file being made, and one being read: several requests under way at a time, every answer checked."""
 
 from collections import deque
+from contextlib import suppress
 
-from transports.base import CHUNK, Sink, Source
+from transports.base import CHUNK, Sink, Source, check_resumable, check_start
 from transports.errors import ChangedWhileReading, ServerFailure
 from transports.smb import messages, renames, replies
 from transports.smb.errors import Lost, Refused, edge
@@ -27,20 +28,33 @@ def keep_heap() -> None:
 class SmbSink(Sink):
     """A file made with FILE_CREATE and held with share mode none: nobody reads, renames or deletes it before `commit`."""
 
-    def __init__(self, link: Link, path: str, wire: str) -> None:
-        """Raises `Refused` and `Lost`; the caller knows what a refusal of a new name means."""
+    def __init__(self, link: Link, path: str, wire: str, resume_at: int | None = None) -> None:
+        """A new file, or one that is gone on with. Raises `Refused` and `Lost`; the caller knows what a refusal means."""
         self._link = link
         self._path = path
         self._wire = wire
         self._piece = link.piece(PIECE)
         self._buffer = bytearray()
-        self._sent = 0
+        self._sent = self._acknowledged = resume_at or 0  # offsets
         self._pending: deque[tuple[Request, int]] = deque()
         access = messages.WRITE_DATA | messages.READ_ATTRIBUTES | messages.DELETE
-        opened, _ = link.enter(messages.open_(wire, access, messages.SHARE_NONE, messages.FILE | messages.ITSELF, new=True))
+        # The server itself refuses a symbolic link that it leaves to its clients; a new name is never one.
+        options = messages.FILE if resume_at is not None else messages.FILE | messages.ITSELF
+        opened, _ = link.enter(messages.open_(wire, access, messages.SHARE_NONE, options, new=resume_at is None))
         self._handle: bytes | None = opened.file_id
+        try:
+            check_resumable(path, self._sent, opened.size)
+        except ServerFailure:
+            with suppress(Refused, Lost):
+                link.leave(opened.file_id)
+            raise
+        self._whole = True  # no answer so far was a refusal, or missing
         self._broken = False  # something was not written: only `abort` is of use
         self._done = False
+
+    @property
+    def acknowledged(self) -> int:
+        return self._acknowledged
 
     def write(self, data: bytes) -> None:
         handle = self._usable("write")
@@ -73,9 +87,13 @@ class SmbSink(Sink):
 
     def _settle(self) -> None:
         request, length = self._pending.popleft()
+        whole, self._whole = self._whole, False
         count = replies.written(self._link.finish(request))
         if count != length:
             raise ServerFailure("write", self._path, f"the server wrote {count} of {length} bytes")
+        if whole:
+            self._whole = True
+            self._acknowledged += length
 
     def commit(self) -> None:
         """Sends the rest, waits for every answer, sends FLUSH, and closes; the size told at closing must be the size sent."""
@@ -113,6 +131,23 @@ class SmbSink(Sink):
             else:
                 renames.delete(self._link, self._wire)
 
+    def leave(self) -> None:
+        """What is under way is waited for: an answer nobody takes would be kept by smbprotocol for ever."""
+        if self._done:
+            return
+        self._done = True
+        self._buffer.clear()
+        handle, self._handle = self._handle, None
+        with suppress(Lost):
+            self._link.check()
+            while self._pending:
+                with suppress(Refused, ServerFailure):  # of no consequence: `acknowledged` ends before it
+                    self._settle()
+            if handle is not None:
+                with suppress(Refused):
+                    self._link.call(messages.close(handle))
+        self._pending.clear()
+
 
 class SmbSource(Source):
     """A file opened for reading with share mode read: others may read it too, and nobody may write, rename or delete it.
@@ -120,7 +155,7 @@ class SmbSource(Source):
     Read ahead, in a bounded number of pieces, from the first `read` on.
     """
 
-    def __init__(self, link: Link, path: str, wire: str) -> None:
+    def __init__(self, link: Link, path: str, wire: str, start: int = 0) -> None:
         """Raises `Refused` and `Lost`. The server itself refuses a symbolic link that it leaves to its clients."""
         self._link = link
         self._path = path
@@ -128,11 +163,17 @@ class SmbSource(Source):
         opened, _ = link.enter(messages.open_(wire, access, messages.SHARE_READ, messages.FILE))
         self._handle: bytes | None = opened.file_id
         self.size = opened.size
+        self.modified = opened.modified
         self._piece = link.piece(PIECE)
-        self._asked = 0
-        self._given = 0
+        self._asked = start
+        self._given = start
         self._held = memoryview(b"")
         self._pending: deque[tuple[Request, int]] = deque()
+        try:
+            check_start(path, start, self.size)
+        except ChangedWhileReading:
+            self.close()
+            raise
 
     def read(self, limit: int = CHUNK) -> bytes:
         if self._handle is None:
