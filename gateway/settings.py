@@ -13,7 +13,6 @@ those of folders, are relative to the folder of the file.
 import difflib
 import os
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +23,7 @@ from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSett
 
 from gateway.drop import Drop
 from gateway.errors import ConfigurationError
-from gateway.faults import Faults, told, with_faults
+from gateway.faults import UNKNOWN, Fault, Faults, FaultyConfiguration, KeyPath, told, with_faults
 from gateway.handoff.circuit import Circuit
 from gateway.handoff.clock import Clock
 from gateway.overrides import from_environment, from_secrets
@@ -39,6 +38,8 @@ from gateway.service_sections import (
     WebSettings,
 )
 from gateway.signing import load_signing_key
+from gateway.tables import suggestion
+from gateway.toml_text import TomlText, read
 from protocol.names import DEFAULT_WIDTH
 from transports.endpoint import Endpoint, Timeouts
 from transports.secret import Secret
@@ -163,14 +164,14 @@ class Settings(BaseSettings):
         """Sets what relative paths are relative to, and checks what can only be known then. Raises ConfigurationError."""
         self._folder = folder
         faults = [
-            f"route.{number}.to: [drop.{to}] is the same directory as [drop.{other}]"
+            Fault(("route", number, "to"), f"[drop.{to}] is the same directory as [drop.{other}]")
             for number, route in enumerate(self.route)
             for place, to in enumerate(route.to)
             for other in (route.from_, *route.to[:place])
             if self._directory(other) == self._directory(to)
         ]
         if faults:
-            raise ConfigurationError("\n".join(faults))
+            raise FaultyConfiguration("", faults)
         return self
 
 
@@ -183,30 +184,30 @@ def _references(given: Mapping[str, Any]) -> Faults:
     for name, drop in drops.items():
         wanted = _table(drop).get("endpoint")
         if isinstance(wanted, str) and wanted not in endpoints:
-            yield f"drop.{name}.endpoint", f"there is no [endpoint.{wanted}]{_known(wanted, endpoints)}"
+            yield ("drop", name, "endpoint"), f"there is no [endpoint.{wanted}]{_known(wanted, endpoints)}"
     routes = given.get("route")
     for number, route in enumerate(routes if isinstance(routes, list) else ()):
         for key in ("from", "to"):
             named = _table(route).get(key)
             for wanted in named if isinstance(named, list) else [named]:
                 if isinstance(wanted, str) and wanted not in drops:
-                    yield f"route.{number}.{key}", f"there is no [drop.{wanted}]{_known(wanted, drops)}"
+                    yield ("route", number, key), f"there is no [drop.{wanted}]{_known(wanted, drops)}"
         yield from _route_groups(number, _table(route), drops)
     yield from _rivals([_table(route) for route in routes] if isinstance(routes, list) else [], drops)
     expected = given.get("expect")
     for number, expect in enumerate(expected if isinstance(expected, list) else ()):
         wanted = _table(expect).get("drop")
         if isinstance(wanted, str) and wanted not in drops:
-            yield f"expect.{number}.drop", f"there is no [drop.{wanted}]{_known(wanted, drops)}"
+            yield ("expect", number, "drop"), f"there is no [drop.{wanted}]{_known(wanted, drops)}"
 
 
 def _route_groups(number: int, route: Mapping[str, Any], drops: Mapping[str, Any]) -> Faults:
     name = route.get("from")
     source = _table(drops.get(name)) if isinstance(name, str) else {}
     if source and not (route.get("groups") or source.get("groups")):
-        yield f"route.{number}.groups", f"say which groups, here or in [drop.{name}]"
-    for key, text in group_faults(route.get("groups"), source.get("width", DEFAULT_WIDTH)):
-        yield f"route.{number}.{key}", text
+        yield ("route", number, "groups"), f"say which groups, here or in [drop.{name}]"
+    for _, text in group_faults(route.get("groups"), source.get("width", DEFAULT_WIDTH)):
+        yield ("route", number, "groups"), text
 
 
 def _table(value: object) -> Mapping[str, Any]:
@@ -219,14 +220,14 @@ def _rivals(routes: list[Mapping[str, Any]], drops: Mapping[str, Any]) -> Faults
     for number, route in enumerate(routes):
         title = _title(route)
         if title in seen and (route.get("name") or title):
-            yield f"route.{number}.name", f"route.{seen[title]} is called {title!r} as well; give each a name of its own"
+            yield ("route", number, "name"), f"route.{seen[title]} is called {title!r} as well; give each a name of its own"
         seen.setdefault(title, number)
         for earlier, other in enumerate(routes[:number]):
             shared = _groups_of(route, drops) & _groups_of(other, drops)
             apart = any(r.get("suffixes") or r.get("meta") for r in (route, other))
             if route.get("from") == other.get("from") and shared and not apart:
                 yield (
-                    f"route.{number}.groups",
+                    ("route", number, "groups"),
                     f"route.{earlier} takes {', '.join(sorted(shared))} of [drop.{route.get('from')}] already, and each item "
                     f"goes along one route; for several destinations write one route with to = [...], or tell the routes apart "
                     f"by suffixes or meta",
@@ -271,26 +272,60 @@ def find_file(given: Path | None) -> Path | None:
 
 
 def load(path: Path | None) -> Settings:
-    """The settings of a file, or of the environment alone. Raises ConfigurationError with every fault, each with its key."""
-    values: dict[str, Any] = {}
-    where = str(path) if path is not None else "the environment"
-    if path is not None:
-        try:
-            # A byte order mark is what some editors save; TOML does not know it.
-            values = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
-        except OSError as error:
-            raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ConfigurationError(f"{path} is not TOML: {error}") from error
+    """The settings of a file, or of the environment alone.
+
+    Raises FaultyConfiguration with every fault, each with its key, NotToml, and ConfigurationError where it cannot be read.
+    """
+    file = TomlText("", {}) if path is None else read(path)
     # What begins with "_" would be taken for a parameter of the library.
-    faults = [f"{key}: this key is not known" for key in values if key.startswith("_")]
+    faults = [Fault((key,), "this key is not known", UNKNOWN) for key in file.values if key.startswith("_")]
     try:
-        settings = Settings(**{key: value for key, value in values.items() if not key.startswith("_")})
+        settings = Settings(**{key: value for key, value in file.values.items() if not key.startswith("_")})
         if not faults:
             return settings._at(path.parent.absolute() if path is not None else Path.cwd())
     except ValidationError as error:
         faults += told(error)
+    except FaultyConfiguration as error:
+        faults += error.faults
     except ConfigurationError as error:
-        faults += str(error).splitlines()
+        # Of the names in the environment, which no key can be found for.
+        faults += [Fault((), line) for line in str(error).splitlines()]
+    where = str(path) if path is not None else "the environment"
     # Without its cause, which holds the values.
-    raise ConfigurationError("\n  ".join([f"{where} cannot be used:", *faults])) from None
+    raise FaultyConfiguration(f"{where} cannot be used:", _explained(faults, file)) from None
+
+
+def _explained(faults: list[Fault], file: TomlText) -> list[Fault]:
+    """The faults with what was probably meant, and with the lines of the file, where it is the file that is wrong."""
+    lines = file.lines()
+    explained = []
+    for fault in faults:
+        value = _value_at(file.values, fault.key)
+        tables = isinstance(value, Mapping) or (isinstance(value, list) and any(isinstance(one, Mapping) for one in value))
+        text = "this table is not known" if tables and fault.kind == UNKNOWN else fault.text
+        text += suggestion(fault, Settings, is_table=tables)
+        if _set_by_environment(file.values, fault.key):
+            explained.append(replace(fault, text=f"{text} (the environment sets it)"))
+        else:
+            known = (fault.key[:length] for length in range(len(fault.key), 0, -1))
+            line = next((lines[key] for key in known if key in lines), None)
+            explained.append(replace(fault, text=text, line=line))
+    return explained
+
+
+def _set_by_environment(file: Mapping[str, Any], key: KeyPath) -> bool:
+    try:
+        sources = [read_them(os.environ, file, LISTS, SINGLE) for read_them in (from_environment, from_secrets)]
+    except ConfigurationError:
+        return False  # told already
+    return len(key) > 1 and any(_value_at(source, key) is not None for source in sources)
+
+
+def _value_at(values: object, key: KeyPath) -> object:
+    """What stands at a key; None where nothing does."""
+    for part in key:
+        if isinstance(values, Mapping):
+            values = values.get(part)
+        else:
+            values = values[part] if isinstance(values, list) and isinstance(part, int) and part < len(values) else None
+    return values

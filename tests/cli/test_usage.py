@@ -102,11 +102,11 @@ WRONG: dict[str, tuple[tuple[str, ...], str]] = {
     "an order that is not known": ((*RECEIVE, "--ordering", "lifo"), "Invalid value for '--ordering'"),
     "no worker at all": ((*RECEIVE, "--workers", "0"), "Invalid value for '--workers'"),
     "no configuration to run": (("run", "nope.toml"), "there is no configuration file nope.toml"),
-    "a configuration that is a folder": (("run", "drop"), "drop cannot be read: Is a directory"),
+    "a configuration that is a folder": (("run", "drop"), "drop is a folder, not a configuration file"),
     "a configuration without a route": (("run", "good.toml"), "good.toml has no [[route]]; nothing would be done"),
     "a configuration with faults": (
         ("run", "bad.toml"),
-        "bad.toml cannot be used:\n  drop.a.uri: this key is not known\n  drop.a: give either endpoint",
+        "bad.toml cannot be used:\n  drop.a.uri: this key is not known; is `url` meant?\n  drop.a: give either endpoint",
     ),
 }  # fmt: skip
 

@@ -48,7 +48,9 @@ class TestEnvironment:
 
     def test_a_wrong_key_is_told_as_in_the_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("DROPGATE_ENDPOINT__BANK__PASWORD", "geheim")
-        assert faults(tmp_path, GOOD) == ["endpoint.bank.pasword: this key is not known"]
+        assert faults(tmp_path, GOOD) == [
+            "endpoint.bank.pasword: this key is not known; is `password` meant? (the environment sets it)"
+        ]
 
     def test_half_a_path_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("DROPGATE_ENDPOINT__BANK", "geheim")
