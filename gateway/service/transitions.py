@@ -4,7 +4,7 @@ A transition is one step of one item that this gateway made, or found out. It is
 it; a listener must be quick, and cannot hold the hand-off up: what it raises is logged and goes no further.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 
@@ -66,6 +66,23 @@ class Transition:
         fields = asdict(self) | {"what": self.what.value, "item": self.item}
         return {name: value for name, value in fields.items() if value not in (None, "") and (name, value) != ("attempt", 0)}
 
+    @classmethod
+    def of_record(cls, record: Mapping[str, object]) -> "Transition | None":
+        """What `as_record` gave; None where it is no such thing, or of a kind that only a later dropgate knows."""
+        values = {name: record[name] for name in _TYPES if record.get(name) is not None}
+        if any(not isinstance(value, _TYPES[name]) or isinstance(value, bool) for name, value in values.items()):
+            return None
+        try:
+            return cls(**values | {"what": What(record.get("what"))})  # type: ignore[arg-type]  # checked above
+        except (TypeError, ValueError):
+            return None
+
+
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("at", "route", "drop", "group", "sequence", "key", "owner", "destination", "text", "trace"), str),
+    **dict.fromkeys(("attempt", "bytes"), int),
+    "seconds": (int, float),
+}
 
 Listener = Callable[[Transition], None]
 

@@ -49,6 +49,28 @@ REVISIONS: tuple[Sequence[str], ...] = (
         "CREATE INDEX dropgate_events_by_item ON dropgate_events (consumer, item_group, item_number, id)",
         _FIRST_EVENTS,
     ),
+    (  # 3: the service's journal; `writer` and `serial` keep a row that is sent twice from being there twice
+        """CREATE TABLE dropgate_journal (id {identity},
+    at {text} NOT NULL,
+    what {text} NOT NULL,
+    route {text} NOT NULL,
+    source {text} NOT NULL,
+    destination {text} NOT NULL,
+    item_group {text} NOT NULL,
+    item {text} NOT NULL,
+    key {text} NOT NULL,
+    attempt BIGINT NOT NULL,
+    owner {text} NOT NULL,
+    bytes BIGINT,
+    seconds DOUBLE PRECISION,
+    message {text} NOT NULL,
+    trace {text} NOT NULL,
+    writer {text} NOT NULL,
+    serial BIGINT NOT NULL,
+    UNIQUE (writer, serial))""",
+        "CREATE INDEX dropgate_journal_by_item ON dropgate_journal (item, id)",
+        "CREATE INDEX dropgate_journal_by_time ON dropgate_journal (at)",
+    ),
 )
 
 _LOCK = 0x64726F7067617465  # PostgreSQL's advisory locks are numbers; these are the letters "dropgate"

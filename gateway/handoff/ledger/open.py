@@ -11,6 +11,7 @@ out, and given by PGPASSWORD or ~/.pgpass.
 
 import importlib.util
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from gateway.errors import ConfigurationError
@@ -18,6 +19,9 @@ from gateway.handoff.clock import Clock
 from gateway.handoff.ledger.base import Ledger
 from gateway.handoff.ledger.local_only import prepare_local_folder
 from gateway.handoff.ledger.memory import MemoryLedger
+
+if TYPE_CHECKING:
+    from gateway.handoff.ledger.engines import Database
 
 LONGEST_CONSUMER = 100  # characters
 
@@ -40,13 +44,29 @@ def open_ledger(url: str, consumer: str, clock: Clock | None = None) -> Ledger:
     match scheme.lower() if colon else "":
         case "memory" if url.partition(":")[2] in ("", "//"):
             return MemoryLedger()
-        case "sqlite":
-            return _open_sqlite(_local_path(url), consumer, clock or Clock())
+        case "sqlite" | "postgresql":
+            from gateway.handoff.ledger.sql import SqlLedger
+
+            return SqlLedger(open_database(url), consumer, clock or Clock())
         case "journal":
             return _open_journal(_local_path(url), consumer, clock or Clock())
-        case "postgresql":
-            return _open_postgresql(_split(url), consumer, clock or Clock())
     raise _wrong("its scheme is none of these")
+
+
+def is_database(url: str) -> bool:
+    """Whether a ledger's URL is that of a database, which can hold the service's journal as well."""
+    return url.partition(":")[0].lower() in ("sqlite", "postgresql")
+
+
+def open_database(url: str) -> "Database":
+    """The database of an sqlite: or postgresql: ledger, not connected to yet; the folder of a file is made.
+
+    Raises ConfigurationError, which does not repeat the URL.
+    """
+    scheme = url.partition(":")[0].lower()
+    if not is_database(url):
+        raise ConfigurationError("a database is needed: sqlite:///absolute/path/ledger.db or postgresql://user@host/database")
+    return _sqlite(_local_path(url)) if scheme == "sqlite" else _postgresql(_split(url))
 
 
 def _wrong(why: str) -> ConfigurationError:
@@ -76,12 +96,11 @@ def _local_path(url: str) -> Path:
 # The drivers are imported where they are used: SQLAlchemy takes longer to import than a short command to run.
 
 
-def _open_sqlite(path: Path, consumer: str, clock: Clock) -> Ledger:
+def _sqlite(path: Path) -> "Database":
     from gateway.handoff.ledger.engines import sqlite_database
-    from gateway.handoff.ledger.sql import SqlLedger
 
     prepare_local_folder(path.parent)
-    return SqlLedger(sqlite_database(path), consumer, clock)
+    return sqlite_database(path)
 
 
 def _open_journal(path: Path, consumer: str, clock: Clock) -> Ledger:
@@ -91,11 +110,10 @@ def _open_journal(path: Path, consumer: str, clock: Clock) -> Ledger:
     return JournalLedger(path, consumer, clock)
 
 
-def _open_postgresql(parts: SplitResult, consumer: str, clock: Clock) -> Ledger:
+def _postgresql(parts: SplitResult) -> "Database":
     from sqlalchemy import URL
 
     from gateway.handoff.ledger.engines import postgresql_database
-    from gateway.handoff.ledger.sql import SqlLedger
 
     if importlib.util.find_spec("psycopg") is None:
         raise ConfigurationError("a postgresql: ledger needs the extra: pip install 'dropgate[postgresql]'")
@@ -117,4 +135,4 @@ def _open_postgresql(parts: SplitResult, consumer: str, clock: Clock) -> Ledger:
         database,
         options,
     )
-    return SqlLedger(postgresql_database(url), consumer, clock)
+    return postgresql_database(url)

@@ -8,7 +8,20 @@ import hashlib
 import re
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, ColumnElement, Dialect, Identity, MetaData, RowMapping, Table, Text, and_
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Dialect,
+    Double,
+    Identity,
+    MetaData,
+    RowMapping,
+    Table,
+    Text,
+    UniqueConstraint,
+    and_,
+)
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from protocol.ledger import Ended, Entry, LedgerState
@@ -65,6 +78,22 @@ METADATA = MetaData()
 # An index takes no more than some 2700 bytes in PostgreSQL, and a key may have 4096: its digest stands for it.
 ENTRIES = Table("dropgate_entries", METADATA, *_entry_columns(), Column("key_digest", Text, nullable=False))
 EVENTS = Table("dropgate_events", METADATA, Column("id", BigInteger, Identity(), primary_key=True), *_entry_columns())
+
+# The service's journal. An item is its group and number, as people write it.
+JOURNAL = Table(
+    "dropgate_journal",
+    METADATA,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    *(Column(name, AnyText, nullable=False) for name in ("at", "what", "route", "source", "destination")),
+    *(Column(name, AnyText, nullable=False) for name in ("item_group", "item", "key")),
+    Column("attempt", BigInteger, nullable=False),
+    Column("owner", AnyText, nullable=False),
+    Column("bytes", BigInteger),
+    Column("seconds", Double),
+    *(Column(name, AnyText, nullable=False) for name in ("message", "trace", "writer")),
+    Column("serial", BigInteger, nullable=False),
+    UniqueConstraint("writer", "serial"),
+)
 
 
 def digest_of(key: str) -> str:

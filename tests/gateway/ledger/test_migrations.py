@@ -15,7 +15,7 @@ from sqlalchemy.types import TypeEngine
 from gateway.errors import ConfigurationError
 from gateway.handoff.ledger.engines import Database, postgresql_database, sqlite_database
 from gateway.handoff.ledger.migrations import REVISIONS, VERSION_TABLE, migrate
-from gateway.handoff.ledger.tables import ENTRIES, METADATA, digest_of, values_of
+from gateway.handoff.ledger.tables import ENTRIES, EVENTS, METADATA, digest_of, values_of
 from protocol.ledger import LedgerState
 from tests.gateway.ledger.crowd import crowd
 from tests.gateway.ledger.places import TEAM, Place, entry
@@ -85,6 +85,9 @@ def test_what_an_older_dropgate_has_recorded_stays(sql: Place, database: Databas
     with engine.begin() as connection:
         row = {"consumer": TEAM, "key": "k", "key_digest": digest_of("k"), **values_of(done)}
         connection.execute(ENTRIES.insert().values(row))
+        if revision >= 2:
+            del row["key_digest"]
+            connection.execute(EVENTS.insert().values(row).inline())
     with closing(sql.open()) as ledger:
         assert versions(engine) == [len(REVISIONS)]
         assert ledger.read("k") == done
