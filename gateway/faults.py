@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, LiteralString, TypeVar, cast
+from typing import Any, TypeVar
 
 from pydantic import ModelWrapValidatorHandler, ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
@@ -97,7 +97,7 @@ def refused() -> Iterator[None]:
 
 def _detail(location: KeyPath, text: str, kind: str) -> InitErrorDetails:
     # As a value and not as the template: braces in it are no placeholders.
-    error = PydanticCustomError(cast(LiteralString, kind), "{text}", {"text": text})
+    error = PydanticCustomError(kind, "{text}", {"text": text})
     return InitErrorDetails(type=error, loc=location, input=None)
 
 

@@ -38,8 +38,8 @@ from gateway.service_sections import (
     WebSettings,
 )
 from gateway.signing import load_signing_key
-from gateway.tables import suggestion
-from gateway.toml_text import TomlText, read
+from gateway.tables import is_written_wrong, suggestion
+from gateway.toml_text import TomlText, line_of, read
 from protocol.names import DEFAULT_WIDTH
 from transports.endpoint import Endpoint, Timeouts
 from transports.secret import Secret
@@ -105,13 +105,21 @@ class Settings(BaseSettings):
     def open_drop(self, name: str) -> Drop:
         """A drop of this configuration by its name. Raises ConfigurationError for a file that cannot be used."""
         settings = self.drop[name]
-        key = None if settings.signing_key_file is None else load_signing_key(self._path(settings.signing_key_file))
+        key = None if settings.signing_key_file is None else load_signing_key(self.resolved(settings.signing_key_file))
         endpoint, clock = self._endpoint(settings), Clock()
         # Who is away is away for all drops of one host.
         circuit = self._circuits.setdefault(
             (endpoint.location.scheme, endpoint.location.host, endpoint.location.port), Circuit(clock)
         )
         return Drop(endpoint, settings.rules(), tuple(settings.groups), key, clock, circuit)
+
+    def share_circuits_with(self, earlier: "Settings") -> None:
+        """Goes on with what is known of endpoints that are away: routes that a reload leaves alone know it as well."""
+        self._circuits = earlier._circuits
+
+    def open_endpoint(self, name: str) -> Endpoint:
+        """An endpoint by its name, for one that no drop uses. Raises ConfigurationError for a file that cannot be used."""
+        return self._endpoint(DropSettings(endpoint=name))
 
     def _endpoint(self, drop: DropSettings) -> Endpoint:
         location = self._place(drop)
@@ -121,10 +129,10 @@ class Settings(BaseSettings):
         return Endpoint(
             location,
             password=self._password(drop.endpoint, at),
-            key_files=tuple(map(self._path, at.key_files)),
+            key_files=tuple(map(self.resolved, at.key_files)),
             key_passphrase=Secret(at.key_passphrase.get_secret_value()) if at.key_passphrase else None,
             host_key=at.host_key,
-            known_hosts=self._path(at.known_hosts) if at.known_hosts else None,
+            known_hosts=self.resolved(at.known_hosts) if at.known_hosts else None,
             engine=at.engine,
             encrypt=at.encrypt,
             timeouts=Timeouts(at.connect_timeout, at.reply_timeout),
@@ -148,7 +156,7 @@ class Settings(BaseSettings):
             return Secret(at.password.get_secret_value())
         if at.password_file is None:
             return None
-        path = self._path(at.password_file)
+        path = self.resolved(at.password_file)
         try:
             return Secret(path.read_bytes().decode().removesuffix("\n").removesuffix("\r"))
         except OSError as error:
@@ -157,7 +165,8 @@ class Settings(BaseSettings):
             # Without its cause, which holds the bytes.
             raise ConfigurationError(f"endpoint.{name}.password_file: {path} is not UTF-8 text") from None
 
-    def _path(self, path: Path) -> Path:
+    def resolved(self, path: Path) -> Path:
+        """A path of the file, which is relative to the file's folder."""
         return self._folder / (path.expanduser() if path.parts[:1] == ("~",) else path)
 
     def _at(self, folder: Path) -> Self:
@@ -303,13 +312,12 @@ def _explained(faults: list[Fault], file: TomlText) -> list[Fault]:
         value = _value_at(file.values, fault.key)
         tables = isinstance(value, Mapping) or (isinstance(value, list) and any(isinstance(one, Mapping) for one in value))
         text = "this table is not known" if tables and fault.kind == UNKNOWN else fault.text
-        text += suggestion(fault, Settings, is_table=tables)
+        meant = suggestion(fault, Settings, is_table=tables)
+        text = f"this is not how it is written{meant}" if meant and is_written_wrong(fault) else text + meant
         if _set_by_environment(file.values, fault.key):
             explained.append(replace(fault, text=f"{text} (the environment sets it)"))
         else:
-            known = (fault.key[:length] for length in range(len(fault.key), 0, -1))
-            line = next((lines[key] for key in known if key in lines), None)
-            explained.append(replace(fault, text=text, line=line))
+            explained.append(replace(fault, text=text, line=line_of(fault.key, lines)))
     return explained
 
 

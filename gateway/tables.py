@@ -59,23 +59,37 @@ def suggestion(fault: Fault, model: type[BaseModel], *, is_table: bool) -> str:
     `is_table`: what stands there in the file is a table, or a list of them.
     """
     known = list(tables(model))
-    if fault.kind in ("dict_type", "model_type", "list_type") and len(fault.key) <= 2:
-        heading = next((table.heading for table in known if table.path[0] == fault.key[0]), None)
-        return f"; write {heading}" if heading else ""
+    if is_written_wrong(fault):
+        return next((f"; write {table.heading}" for table in known if table.path[0] == fault.key[0]), "")
     if fault.kind != UNKNOWN:
         return ""
     *place, last = fault.key
     here = next((table for table in known if table.is_at(tuple(place))), None)
-    headings = {table.path[len(place)]: table.heading for table in known if _is_below(table, tuple(place))}
-    if is_table or (here is None and not place):
-        if like := difflib.get_close_matches(str(last), headings, 1):
-            return f"; is {headings[like[0]]} meant?"
-        if is_table and not place:
-            return f"; the tables are {', '.join(dict.fromkeys(headings.values()))}"
+    if is_table:
+        return _meant_table(str(last), tuple(place), known, here)
     if here is not None and (like := difflib.get_close_matches(str(last), here.keys, 1)):
         return f"; is `{like[0]}` meant?"
-    elsewhere = [table.heading for table in known if last in table.keys and table is not here]
-    return f"; it belongs to {' or '.join(elsewhere)}" if elsewhere else ""
+    keys = {key: [table.heading for table in known if key in table.keys] for table in known for key in table.keys}
+    if last in keys:
+        return f"; it belongs to {' or '.join(keys[str(last)])}"
+    if not place and (like := difflib.get_close_matches(str(last), keys, 1)):
+        return f"; is `{like[0]}` of {' or '.join(keys[like[0]])} meant?"
+    return "; it stands above the first table, and belongs into one" if not place else ""
+
+
+def is_written_wrong(fault: Fault) -> bool:
+    """Whether a known table is there in another form: `[route]` for `[[route]]`, `[drop]` for `[drop.NAME]`."""
+    return fault.kind in ("dict_type", "model_type", "list_type") and len(fault.key) <= 2
+
+
+def _meant_table(last: str, place: KeyPath, known: list[Table], here: Table | None) -> str:
+    headings = {table.path[len(place)]: table.heading for table in reversed(known) if _is_below(table, place)}
+    if like := difflib.get_close_matches(last, headings, 1):
+        return f"; is {headings[like[0]]} meant?"
+    if here is not None and here.path[-1] == ANY and place:
+        name = f"{place[-1]}.{last}"
+        return f"; a name with a dot in it needs quotes: {here.heading.replace('NAME', chr(34) + name + chr(34))}"
+    return "" if place else f"; the tables are {', '.join(dict.fromkeys(headings.values()))}"
 
 
 def _is_below(table: Table, place: KeyPath) -> bool:

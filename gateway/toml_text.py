@@ -7,7 +7,7 @@ found by giving it one statement after the other, so no second reading of the gr
 import difflib
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,6 +77,14 @@ class TomlText:
                 if whole or len(table + path) > 1:
                     found.setdefault(table + path, line)
         return found
+
+
+def line_of(key: KeyPath, lines: Mapping[KeyPath, int]) -> int | None:
+    """The line of a key; of a table without a heading, of the first line in it; of what is missing, of its table."""
+    if key not in lines and (within := [line for path, line in lines.items() if path[: len(key)] == key]):
+        return min(within)
+    known = (key[:length] for length in range(len(key), 0, -1))
+    return next((lines[part] for part in known if part in lines), None)
 
 
 def read(path: Path) -> TomlText:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from gateway.cli.check import check
 from gateway.cli.log import log
 from gateway.cli.receive import receive
 from gateway.cli.replay import replay
@@ -41,7 +42,7 @@ def _options(
     """Options before the command."""
 
 
-for command in (send, receive, run, status, sweep, replay, log):
+for command in (send, receive, run, status, sweep, replay, log, check):
     app.command()(command)
 
 
