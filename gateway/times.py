@@ -2,8 +2,8 @@
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta
-from zoneinfo import available_timezones
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo, available_timezones
 
 _SPAN = re.compile(r"(\d+)\s*(s|m|min|h|d)", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
@@ -60,6 +60,17 @@ def known_zone(name: str) -> str:
     return name
 
 
+def at_wall_clock(day: date, at: time, zone: ZoneInfo | None, *, later: bool) -> datetime:
+    """The moment, in UTC, at which the clock on the wall shows a time of a day; without a zone, by this host's own clock.
+
+    When the clock is put back some times exist twice: the `later` or the earlier one is given. When it is put forward some do
+    not exist: the later one is so many minutes after the change as the time is after its beginning, the earlier one as many
+    before it as are left to its end.
+    """
+    moments = [datetime.combine(day, at, zone).replace(fold=fold).astimezone(UTC) for fold in (0, 1)]
+    return max(moments) if later else min(moments)
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """A part of the week by the clock on the wall, in minutes of the day; one that ends before it begins goes over midnight."""
@@ -76,8 +87,8 @@ class Window:
 
 def parse_window(text: str) -> Window:
     """ "22:00-06:00" on every day, or "mon-fri 08:00-12:00": from the first minute to the one before the last."""
-    *named, hours = text.split()
-    begin, dash, end = hours.partition("-") if hours else ("", "", "")
+    *named, hours = text.split() or [""]
+    begin, dash, end = hours.partition("-")
     if len(named) > 1 or not dash or not _TIME.fullmatch(begin) or not _TIME.fullmatch(end) or begin in ("24:00", end):
         raise ValueError(f"{text!r} is no time window; write 22:00-06:00 or mon-fri 08:00-12:00")
     return Window(days(named or ["daily"]), _minutes(begin), _minutes(end))
@@ -94,8 +105,12 @@ def is_open(windows: tuple[Window, ...], now: datetime) -> bool:
 
 
 def next_opening(windows: tuple[Window, ...], now: datetime) -> datetime:
-    """The next full minute that is in a window."""
-    moment = now.replace(second=0, microsecond=0)
-    while not is_open(windows, moment):
+    """The moment itself, if it is in a window; else the next full minute that is, by the clock of the moment's own zone."""
+    if is_open(windows, now):
+        return now
+    # In UTC, which no change of the clock leaps over or repeats.
+    moment = now.astimezone(UTC).replace(second=0, microsecond=0)
+    while True:
         moment += timedelta(minutes=1)
-    return moment
+        if is_open(windows, there := moment.astimezone(now.tzinfo)):
+            return there
