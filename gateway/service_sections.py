@@ -132,6 +132,7 @@ class ExpectSettings(Section):
     group: str
     every: str | None = None
     by: str | None = None
+    after: str | None = None  # what counts for `by` came after this time of day; midnight, unless given
     on: list[str] = Field(default=["daily"])
     items: Annotated[int, Field(ge=1)] = 1
     timezone: str | None = None  # this host's, unless given
@@ -143,7 +144,7 @@ class ExpectSettings(Section):
             raise ValueError("a span of time that is not 0")
         return text
 
-    @field_validator("by")
+    @field_validator("by", "after")
     @classmethod
     def _a_time(cls, text: str | None) -> str | None:
         if text is not None:
@@ -166,7 +167,7 @@ class ExpectSettings(Section):
     def contradictions(cls, given: Mapping[str, Any]) -> Faults:
         if ("every" in given) == ("by" in given):
             yield "", "give either every (such as '15m') or by (such as '06:00')"
-        for key in ("on", "timezone"):
+        for key in ("after", "on", "timezone"):
             if key in given and "by" not in given:
                 yield key, "belongs to by"
 
