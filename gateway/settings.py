@@ -26,6 +26,7 @@ from gateway.errors import ConfigurationError
 from gateway.faults import UNKNOWN, Fault, Faults, FaultyConfiguration, KeyPath, told, with_faults
 from gateway.handoff.circuit import Circuit
 from gateway.handoff.clock import Clock
+from gateway.handoff.ledger.open import is_database
 from gateway.overrides import from_environment, from_secrets
 from gateway.sections import LISTS, DropSettings, EndpointSettings, LedgerSettings, RouteSettings, group_faults, list_keys
 from gateway.service_sections import (
@@ -208,6 +209,9 @@ def _references(given: Mapping[str, Any]) -> Faults:
         wanted = _table(expect).get("drop")
         if isinstance(wanted, str) and wanted not in drops:
             yield ("expect", number, "drop"), f"there is no [drop.{wanted}]{_known(wanted, drops)}"
+    ledger = _table(given.get("ledger")).get("url")
+    if _table(given.get("journal")).get("database") and isinstance(ledger, str) and not is_database(ledger):
+        yield ("journal", "database"), "needs an sqlite: or postgresql: ledger, and [ledger] url names another kind"
 
 
 def _route_groups(number: int, route: Mapping[str, Any], drops: Mapping[str, Any]) -> Faults:

@@ -279,6 +279,10 @@ WRONG: dict[str, tuple[str, list[str]]] = {
         '[drop.a]\nurl = "x"\nwidth = 3\n[drop.b]\nurl = "y"\n[[route]]\nfrom = "a"\nto = "b"\ngroups = ["x_", "a123.b"]',
         ["route.0.groups: group prefix 'a123.b' holds a run of 3 digits that reads like a sequence number"],
     ),
+    "a journal in a database that is none": (
+        '[ledger]\nurl = "journal:///var/lib/dropgate/ledger"\n[journal]\ndatabase = true',
+        ["journal.database: needs an sqlite: or postgresql: ledger, and [ledger] url names another kind"],
+    ),
 }  # fmt: skip
 
 
