@@ -54,6 +54,7 @@ class Proxy:
         self._trigger: Trigger | None = None
         self._links: set[_Link] = set()
         self.accepted = 0  # connections so far
+        self.received = 0  # bytes from clients so far
         self.replies_cut = 0  # how often `cut_reply_after` has struck
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.setblocking(False)
@@ -196,6 +197,8 @@ class Proxy:
                 if not data:
                     return
                 continue
+            if not is_reply:
+                self.received += len(data)
             if data and self._swallows(link, data, is_reply=is_reply):
                 continue
             await queue.put((time.monotonic() + self._delay, data))

@@ -14,9 +14,10 @@ from enum import Enum
 from types import TracebackType
 from typing import Self
 
-from transports.errors import ChangedWhileReading, ServerFailure
+from transports.errors import ChangedWhileReading, NotFound
 
 CHUNK = 256 * 1024  # bytes; large enough for every wire, small enough that memory never matters
+MARK = 32 * 1024  # bytes by which a file that was left is known again: one request of any wire
 
 
 class Kind(Enum):
@@ -85,10 +86,16 @@ def check_start(path: str, start: int, size: int) -> None:
         raise ChangedWhileReading("open_read", path, f"it has {size} bytes, and was to be read from byte {start} on")
 
 
-def check_resumable(path: str, at: int, size: int) -> None:
-    """That a file can be gone on with at byte `at`. Raises ServerFailure."""
+def check_left(path: str, at: int, size: int) -> None:
+    """That a file is long enough to be gone on with at byte `at`. Raises NotFound."""
     if size < at:
-        raise ServerFailure("resume", path, f"it has {size} bytes, and was to be gone on with at byte {at}")
+        raise NotFound("resume", path, f"not the file that was left: it has {size} bytes, and was to be gone on with at {at}")
+
+
+def check_before(path: str, at: int, before: bytes, there: bytes) -> None:
+    """That the bytes before `at` are those that were written. Raises NotFound."""
+    if there != before:
+        raise NotFound("resume", path, f"not the file that was left: before byte {at} is not what was written there")
 
 
 class Sink(ABC):
@@ -190,16 +197,17 @@ class Transport(ABC):
         """
 
     @abstractmethod
-    def resume(self, path: str, at: int) -> Sink:
+    def resume(self, path: str, at: int, before: bytes = b"") -> Sink:
         """Opens a file that the caller has made and had to leave, to go on writing at byte `at`.
 
-        Only for the one whose file it is, with the same content as before. It changes nothing by itself: what is there
-        beyond `at` is overwritten by what follows, and `commit` refuses a file that is longer than what was written.
-        `Sink.acknowledged` begins at `at`, and `abort` removes the file.
+        Only for the one whose file it is, with the same content as before. `before` is what must stand right before `at`, at
+        most `MARK` bytes. It changes nothing by itself: what is there beyond `at` is overwritten by what follows, and
+        `commit` refuses a file that is longer than what was written. `Sink.acknowledged` begins at `at`, and `abort` removes
+        the file.
 
-        Raises NotFound, ServerFailure (the file ends before `at`), Busy (somebody has it open: for a while also a dead
-        session of the caller's own), Denied, Unreachable; Unsupported where `capabilities.resume` is false; and as
-        `open_read` for what is no regular file.
+        Raises NotFound (also for a file that cannot be the one that was left: it ends before `at`, or other bytes stand
+        there), Busy (somebody has it open: for a while also a dead session of the caller's own), Denied, Unreachable;
+        Unsupported where `capabilities.resume` is false; and as `open_read` for what is no regular file.
         """
 
     @abstractmethod

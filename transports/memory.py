@@ -16,7 +16,8 @@ from transports.base import (
     Sink,
     Source,
     Transport,
-    check_resumable,
+    check_before,
+    check_left,
     check_start,
 )
 from transports.paths import checked, split
@@ -239,11 +240,12 @@ class MemoryTransport(Transport):
             self._store.link(folder, name, file)
             return _MemorySink(self._store, folder, path, file)
 
-    def resume(self, path: str, at: int) -> Sink:
+    def resume(self, path: str, at: int, before: bytes = b"") -> Sink:
         with self._asked("resume", path):
             folder, _ = _parent("resume", self._root, path)
             file = _file("resume", self._root, path)
-            check_resumable(path, at, len(file.data))
+            check_left(path, at, len(file.data))
+            check_before(path, at, before, bytes(file.data[at - len(before) : at]))
             return _MemorySink(self._store, folder, path, file, at)
 
     def open_read(self, path: str, start: int = 0) -> Source:

@@ -20,6 +20,27 @@ class Patience:
     backoff: Backoff = field(default_factory=lambda: Backoff(base=0.25, largest=8.0))
 
 
+@dataclass(slots=True)
+class Attempts:
+    """Tries in a row that got nowhere, of one piece of work."""
+
+    _patience: Patience
+    _clock: Clock
+    _failed: int = 0
+
+    def again(self) -> bool:
+        """After a failure: waits, and says whether to try again. False, at once, where patience has ended."""
+        self._failed += 1
+        if self._failed >= self._patience.attempts:
+            return False
+        self._clock.sleep(self._patience.backoff.delay(self._failed, self._clock))
+        return True
+
+    def anew(self) -> None:
+        """Something has come through: patience begins anew."""
+        self._failed = 0
+
+
 class Connection:
     """A transport for one thread. The first connection is tried once: a wrong address should be told at once.
 
@@ -47,18 +68,20 @@ class Connection:
             self._transport.close()
             self._transport = None
 
-    def retrying(self, call: Callable[[Transport], T]) -> T:
+    def attempts(self) -> Attempts:
+        """A count for work of several calls, for `retrying`: what has come through in between gives patience anew."""
+        return Attempts(self._patience, self._clock)
+
+    def retrying(self, call: Callable[[Transport], T], attempts: Attempts | None = None) -> T:
         """Makes a call, again after each reconnection, as long as patience lasts. Raises the last failure."""
-        attempt = 0
+        attempts = attempts or self.attempts()
         while True:
-            attempt += 1
             try:
                 return call(self.use())
             except Unreachable:
                 self.lost()
-                if not self._was_connected or attempt >= self._patience.attempts:
+                if not self._was_connected or not attempts.again():
                     raise
-                self._clock.sleep(self._patience.backoff.delay(attempt, self._clock))
 
     def close(self) -> None:
         """Ends the connection, if there is one."""

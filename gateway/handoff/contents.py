@@ -8,13 +8,13 @@ from pathlib import Path
 
 from gateway.errors import SourceChanged, SourceFailed
 from gateway.handoff.connection import Connection
-from gateway.handoff.driver import read_source
+from gateway.handoff.reading import read_through
 from protocol.contents import Payload
 from protocol.errors import IntegrityError
 from protocol.hashes import new_hasher
 from protocol.rules import Rules
 from protocol.states import State
-from transports.base import CHUNK, Source
+from transports.base import CHUNK, Source, Transport
 from transports.errors import ChangedWhileReading, ConnectionFailed, NotFound, TransportError
 
 # Is told how many more bytes have passed, perhaps none. It may raise KeyboardInterrupt, to have the item given back.
@@ -66,13 +66,12 @@ class DropPayload:
         hasher = None if self.hashed_elsewhere else new_hasher(self.payload.algorithm)
         size = 0
         try:
-            with self._open() as source:
-                for data in source:
-                    if hasher is not None:
-                        hasher.update(data)
-                    size += len(data)
-                    yield data
-                    self.progress(len(data))
+            for data in read_through(self.connection, self._open):
+                if hasher is not None:
+                    hasher.update(data)
+                size += len(data)
+                yield data
+                self.progress(len(data))
         except NotFound as error:
             raise IntegrityError(f"{self.payload.path} vanished between its claim and its reading") from error
         except ChangedWhileReading as error:
@@ -83,15 +82,15 @@ class DropPayload:
             raise SourceFailed(f"{self.payload.path} could not be read: {error}") from error
         check_payload(self.payload, size, self.payload.digest if hasher is None else hasher.hexdigest())
 
-    def _open(self) -> Source:
+    def _open(self, transport: Transport, start: int) -> Source:
         """The payload where it was found, or where somebody has put it since: its bytes are the same in each place."""
         elsewhere = [replace(self.payload.name, state=state) for state in (State.READY, State.AFTER, State.ERROR)]
         try:
-            return read_source(self.connection, self.payload.path)
+            return transport.open_read(self.payload.path, start)
         except NotFound as missing:
             for path in map(self.rules.layout.path, elsewhere):
                 with contextlib.suppress(NotFound):
-                    return read_source(self.connection, path)
+                    return transport.open_read(path, start)
             raise missing
 
 

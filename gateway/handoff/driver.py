@@ -11,6 +11,8 @@ from gateway.handoff.clock import Backoff, Clock
 from gateway.handoff.connection import Connection
 from gateway.handoff.ledger.base import Ledger
 from gateway.handoff.ledger.memory import MemoryLedger
+from gateway.handoff.reading import read_through
+from gateway.handoff.upload import Upload
 from protocol.hashes import new_hasher
 from protocol.operations import (
     Claim,
@@ -181,14 +183,15 @@ class Driver:
         except AlreadyExists:
             return None
         self.made.add(path)
+        upload = Upload(self.connection, path, sink)
         try:
             for data in (content,) if isinstance(content, bytes) else content.chunks():
                 hasher.update(data)
                 size += len(data)
-                sink.write(data)
-            sink.commit()
+                upload.write(data)
+            upload.commit()
         except BaseException as error:
-            self._discard(sink, path, error)
+            self._discard(upload, path, error)
             raise
         return Stored(size, hasher.hexdigest())
 
@@ -210,42 +213,45 @@ class Driver:
                 raise
         raise AssertionError("the loop returns or raises")
 
-    def _discard(self, sink: Sink, path: str, error: BaseException) -> None:
+    def _discard(self, upload: Upload, path: str, error: BaseException) -> None:
         """Removes a file that we made and could not finish, over a new connection if the old one is gone."""
-        try:
-            if not isinstance(error, Exception):
-                raise Unreachable("abort", path, "interrupted; the connection is not used again")
-            sink.abort()
+        if upload.lost_sight:
             self.made.discard(path)
+            return
+        if not isinstance(error, Exception):
+            self.connection.lost()  # interrupted: it is not used again
+        elif not upload.left:
+            if self._aborted(upload.sink, path):
+                return
+            self.connection.lost()
+        try:
+            self._change(path, lambda transport: transport.delete(path))
+        except TransportError as failure:
+            error.add_note(f"and the unfinished {path} could not be removed: {failure}")
+
+    def _aborted(self, sink: Sink, path: str) -> bool:
+        try:
+            sink.abort()
         except TransportError:
-            self.connection.lost()
-            try:
-                self._change(path, lambda transport: transport.delete(path))
-            except TransportError as failure:
-                error.add_note(f"and the unfinished {path} could not be removed: {failure}")
-        if isinstance(error, ConnectionFailed | OutcomeUnknown):
-            self.connection.lost()
+            return False
+        self.made.discard(path)
+        return True
 
     def _fetch(self, path: str, algorithm: str, into: Receiver | None) -> Stored | None:
-        def read(transport: Transport) -> Stored:
-            hasher = new_hasher(algorithm)
-            with transport.open_read(path) as source:
-                for data in source:
-                    hasher.update(data)
-                    if into is not None:
-                        into.write(data)
-                return Stored(source.size, hasher.hexdigest())
-
+        hasher = new_hasher(algorithm)
+        size = 0
         try:
-            if into is None:
-                return self.connection.retrying(read)
-            # What a receiver was given cannot be taken back: a second try is up to whoever made the receiver.
-            return read(self.connection.retrying(lambda transport: transport))
+            for data in read_through(self.connection, lambda transport, start: transport.open_read(path, start)):
+                hasher.update(data)
+                size += len(data)
+                if into is not None:
+                    into.write(data)
         except NotFound:
             return None
         except ConnectionFailed:
             self.connection.lost()
             raise
+        return Stored(size, hasher.hexdigest())
 
 
 def read_source(connection: Connection, path: str) -> Source:

@@ -31,8 +31,8 @@ class Passing(Transport):
         sink: Sink = self._do("create", path, lambda: self.below.create(path))
         return sink
 
-    def resume(self, path: str, at: int) -> Sink:
-        sink: Sink = self._do("resume", path, lambda: self.below.resume(path, at))
+    def resume(self, path: str, at: int, before: bytes = b"") -> Sink:
+        sink: Sink = self._do("resume", path, lambda: self.below.resume(path, at, before))
         return sink
 
     def open_read(self, path: str, start: int = 0) -> Source:

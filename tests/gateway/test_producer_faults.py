@@ -93,10 +93,12 @@ class TestFailingServers:
         assert self.there(store) == []
 
     def test_a_connection_that_dies_while_writing(self, store: MemoryStore, table: Path) -> None:
-        producer = self.over(DiesWhileWriting(MemoryTransport(store)), Passing(MemoryTransport(store)))
+        no_resume = Refuses(MemoryTransport(store), operation="resume", error=errors.Denied)
         with pytest.raises(errors.Unreachable):
-            send(producer, table, sequence=1)
+            send(self.over(DiesWhileWriting(MemoryTransport(store)), no_resume), table, sequence=1)
         assert self.there(store) == []
+        assert send(self.over(DiesWhileWriting(MemoryTransport(store)), Passing(MemoryTransport(store))), table, sequence=1)
+        assert self.there(store) == ["orders_0000000001.csv", "orders_0000000001.manifest.json"]
 
     def test_a_full_server(self, table: Path) -> None:
         store = MemoryStore(limit=20)
@@ -162,7 +164,7 @@ class TestFailingServers:
 
     def test_unfinished_files_of_ours_are_taken_away_before_the_next_attempt(self, store: MemoryStore, table: Path) -> None:
         """A server that was away for longer than patience lasts."""
-        gone = [errors.Unreachable("connect", "", "gone")] * 9
+        gone = [errors.Unreachable("connect", "", "gone")] * 20
         transports: list[Any] = [DiesWhileWriting(MemoryTransport(store)), *gone, Passing(MemoryTransport(store))]
 
         def connect() -> Passing:

@@ -14,6 +14,7 @@ import pytest
 
 from gateway.drop import Drop
 from gateway.errors import DeliveryFailed
+from gateway.handoff.connection import Connection, Patience
 from gateway.handoff.consumer import Delivery
 from gateway.handoff.producer import Outgoing, Producer
 from gateway.service.routes import Forward
@@ -40,6 +41,7 @@ from tests.gateway.tools import (
     sha256,
 )
 from transports import errors
+from transports.connect import connect
 from transports.endpoint import Endpoint, Timeouts
 from transports.local.transport import LocalTransport
 from transports.memory import MemoryStore, MemoryTransport
@@ -353,7 +355,8 @@ class TestDyingServers:
         assert (through.local / CSV).read_bytes() == data
         assert names(folder) == [f"A_{CSV}", f"A_{TOKEN}"]
 
-    def test_a_source_that_dies_midway_and_comes_back(self, there: Path, through: Through) -> None:
+    @pytest.mark.parametrize("patient", [True, False], ids=["goes on", "given back"])
+    def test_a_source_that_dies_midway_and_comes_back(self, there: Path, through: Through, patient: bool) -> None:
         data = os.urandom(3_000_000)
         hand_over(through.local, 1, data)
         cut = threading.Event()
@@ -367,12 +370,16 @@ class TestDyingServers:
         with drop_at(there).producer() as producer:
             source = drop_at(through.endpoint)
             with consumer_of(source, taken, Forward(producer, once), once=False) as consumer:
-                with pytest.raises(errors.ConnectionFailed):
-                    consumer.sweep_once(threading.Event())
-                assert names(there) == []
-                assert names(through.local) == [CSV, TOKEN], "given back over a new connection"
+                if not patient:
+                    at_once = Patience(attempts=1)
+                    consumer.driver.connection = Connection(lambda: connect(source.endpoint), source.clock, at_once)
+                    with pytest.raises(errors.ConnectionFailed):
+                        consumer.sweep_once(threading.Event())
+                    assert names(there) == []
+                    assert names(through.local) == [CSV, TOKEN], "given back over a new connection"
                 consumer.sweep_once(threading.Event())
-        assert taken.results == ["returned", "processed"]
+        assert cut.is_set()
+        assert taken.results == (["processed"] if patient else ["returned", "processed"])
         assert (there / CSV).read_bytes() == data
 
     def test_wherever_a_destination_is_cut_the_item_arrives_once(self, folder: Path, through: Through) -> None:

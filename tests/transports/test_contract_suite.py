@@ -156,10 +156,15 @@ class ReadsFromTheStart(Local):
 
 
 class GoesOnWithAnEmptyFile(Local):
-    def resume(self, path: str, at: int) -> Sink:
-        sink = super().resume(path, at)
+    def resume(self, path: str, at: int, before: bytes = b"") -> Sink:
+        sink = super().resume(path, at, before)
         os.truncate(self.root / path, 0)
         return sink
+
+
+class GoesOnWithWhateverIsThere(Local):
+    def resume(self, path: str, at: int, before: bytes = b"") -> Sink:
+        return super().resume(path, at)
 
 
 class CountsWhatIsNotThere(Local):
@@ -236,6 +241,7 @@ CAUGHT = [
     (ReadsAllAtOnce, "test_reading_holds_little_however_large_the_file"),
     (ReadsFromTheStart, "test_a_file_is_read_from_a_byte_on"),
     (GoesOnWithAnEmptyFile, "test_from_less_than_there_is_and_from_exactly_that"),
+    (GoesOnWithWhateverIsThere, "test_a_file_that_cannot_be_the_one_that_was_left_is_not_touched"),
     (CountsWhatIsNotThere, "test_a_file_is_gone_on_with_from_what_was_acknowledged"),
     (ScanEndsAtAStrangeName, "test_strange_names_end_no_scan_and_cannot_be_used"),
     (PatternFoldsCase, "test_a_pattern_goes_by_exact_case_and_knows_two_signs"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from transports.base import Transport
+from transports.base import MARK, Transport
 from transports.contract.place import ContractBase, Place, content, fill, names, refused, some_bytes
 from transports.errors import ChangedWhileReading, NotFound, ServerFailure, TransportError, Unsupported
 
@@ -81,15 +81,32 @@ class ResumeContract(ContractBase):
             sink.write(b" and more")
         assert names(transport) == [], "not committed, it is removed as any other"
 
-    def test_a_file_that_is_too_short_is_left_as_it_is(self, transport: Transport) -> None:
+    def test_a_file_that_cannot_be_the_one_that_was_left_is_not_touched(self, transport: Transport) -> None:
         if not transport.capabilities.resume:
             return
-        fill(transport, "x", b"short")
-        with pytest.raises(ServerFailure, match="5 bytes") as caught:
-            transport.resume("x", 6)
-        assert (caught.value.operation, caught.value.path) == ("resume", "x")
-        assert content(transport, "x") == b"short"
-        transport.delete("x")  # nobody holds it
+        fill(transport, "short", b"short")
+        with pytest.raises(NotFound, match="5 bytes") as caught:
+            transport.resume("short", 6)
+        assert (caught.value.operation, caught.value.path) == ("resume", "short")
+        data = some_bytes(2 * MARK)
+        fill(transport, "other", data)
+        with pytest.raises(NotFound, match="not the file that was left"):
+            transport.resume("other", MARK + 1, b"x" + data[2 : MARK + 1])
+        assert content(transport, "short") == b"short"
+        assert content(transport, "other") == data
+        for path in ("short", "other"):
+            transport.delete(path)  # nobody holds it
+
+    def test_a_file_is_known_again_by_what_stands_before(self, transport: Transport) -> None:
+        if not transport.capabilities.resume:
+            return
+        data = some_bytes(100_000)
+        for path, at in (("first", 1), ("many", MARK), ("more", MARK + 1), ("all", len(data))):
+            fill(transport, path, data)
+            with transport.resume(path, at, data[max(at - MARK, 0) : at]) as sink:
+                sink.write(data[at:])
+                sink.commit()
+            assert content(transport, path) == data
 
     def test_only_a_file_that_is_there_is_gone_on_with(self, transport: Transport) -> None:
         if not transport.capabilities.resume:

@@ -86,7 +86,7 @@ class FsspecTransport(Transport):
         with translated("create", path, change=True):
             return FsspecSink(self._system, full, path, self._system.open(full, self._known.create_mode))
 
-    def resume(self, path: str, at: int) -> Sink:
+    def resume(self, path: str, at: int, before: bytes = b"") -> Sink:
         self._named("resume", path)
         raise errors.Unsupported("resume", path, "fsspec can only append, or begin anew, and not on every file system")
 

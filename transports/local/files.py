@@ -5,7 +5,7 @@ import stat
 from contextlib import suppress
 
 from transports import errors
-from transports.base import CHUNK, Sink, Source, check_resumable, check_start
+from transports.base import CHUNK, Sink, Source, check_before, check_left, check_start
 from transports.local.errors import error_for, translated
 from transports.local.folders import flush
 
@@ -13,15 +13,18 @@ from transports.local.folders import flush
 class LocalSink(Sink):
     """A file being made. It keeps its folder open, so that it finds itself again whatever happens to the path."""
 
-    def __init__(self, folder: int, name: bytes, path: str, resume_at: int | None = None) -> None:
-        """A new file, or one that is gone on with. Takes over the folder's descriptor, also where it raises."""
+    def __init__(self, folder: int, name: bytes, path: str, left: tuple[int, bytes] | None = None) -> None:
+        """A new file, or one that was left, where to go on, and what stands before that.
+
+        Takes over the folder's descriptor, also where it raises.
+        """
         self._folder = folder
         self._name = name
         self._path = path
-        self._written = resume_at or 0
+        self._written = left[0] if left is not None else 0
         self._finished = False
         try:
-            self._file = _made(name, path, folder) if resume_at is None else _left(name, path, folder, resume_at)
+            self._file = _made(name, path, folder) if left is None else _left(name, path, folder, *left)
         except BaseException:
             os.close(folder)
             raise
@@ -96,17 +99,18 @@ def _made(name: bytes, path: str, folder: int) -> int:
         raise error_for("create", path, error, change=True) from error
 
 
-def _left(name: bytes, path: str, folder: int, at: int) -> int:
+def _left(name: bytes, path: str, folder: int, at: int, before: bytes) -> int:
     """Opens a file that is there, with its offset at byte `at`."""
     # O_NONBLOCK: the open of a pipe that somebody put there would wait for its reader.
-    flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with translated("resume", path):
         file = os.open(name, flags, dir_fd=folder)
         try:
             about = os.fstat(file)
             if not stat.S_ISREG(about.st_mode):
                 raise errors.Denied("resume", path, "it is not a regular file")
-            check_resumable(path, at, about.st_size)
+            check_left(path, at, about.st_size)
+            check_before(path, at, before, os.pread(file, len(before), at - len(before)))
             os.lseek(file, at, os.SEEK_SET)
         except BaseException:
             os.close(file)

@@ -44,10 +44,10 @@ class LocalTransport(Transport):
         folder, name = named("create", path)
         return LocalSink(self._folders.open("create", folder, on_behalf_of=path), name, path)
 
-    def resume(self, path: str, at: int) -> Sink:
+    def resume(self, path: str, at: int, before: bytes = b"") -> Sink:
         self._may("resume", path)
         folder, name = named("resume", path)
-        return LocalSink(self._folders.open("resume", folder, on_behalf_of=path), name, path, at)
+        return LocalSink(self._folders.open("resume", folder, on_behalf_of=path), name, path, (at, before))
 
     def open_read(self, path: str, start: int = 0) -> Source:
         self._may("open_read", path)

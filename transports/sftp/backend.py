@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final, Self
 
-from transports.base import Capabilities, Entry, Kind, Sink, Source, Transport, check_resumable
+from transports.base import Capabilities, Entry, Kind, Sink, Source, Transport, check_before, check_left
 from transports.endpoint import Timeouts
 from transports.errors import Busy, Denied, NotFound, TransportError, UnsafePath, Unsupported
 from transports.paths import checked, join, split
@@ -90,18 +90,19 @@ class SftpTransport(Transport):
             self._edge.account = None if seen is None else seen.owner
         return sink
 
-    def resume(self, path: str, at: int) -> Sink:
+    def resume(self, path: str, at: int, before: bytes = b"") -> Sink:
         """The type is looked at first, as in `open_read`: version 3 cannot open without following links."""
         target = self._edge.reach_name("resume", path)
         with asking("resume", path):
             seen = self._client.lstat(target)
             _require_file("resume", path, seen)
-            handle = self._client.open_write(target)
+            handle = self._client.open_again(target)
             try:
                 size = self._client.finish_fstat(self._client.start_fstat(handle)).size
                 if size is None:
                     raise Unsupported("resume", path, "the server does not tell how long the file is")
-                check_resumable(path, at, size)
+                check_left(path, at, size)
+                check_before(path, at, before, self._client.read(handle, at - len(before), len(before)))
             except BaseException:
                 with suppress(ConnectionLost):
                     self._client.let_go(handle)

@@ -78,9 +78,20 @@ class Client:
         """Opens a new file for writing; FAILURE where the name is taken, also by a dangling link."""
         return self._handle(Op.OPEN, string(path), uint32(Open.WRITE | Open.CREATE | Open.EXCLUSIVE), NO_ATTRIBUTES)
 
-    def open_write(self, path: bytes) -> bytes:
-        """Opens a file that is there for writing, and leaves its content alone."""
-        return self._handle(Op.OPEN, string(path), uint32(Open.WRITE), NO_ATTRIBUTES)
+    def open_again(self, path: bytes) -> bytes:
+        """Opens a file that is there for reading and writing, and leaves its content alone."""
+        return self._handle(Op.OPEN, string(path), uint32(Open.READ | Open.WRITE), NO_ATTRIBUTES)
+
+    def read(self, handle: bytes, offset: int, length: int) -> bytes:
+        """A few bytes, fewer than asked for only at the end of the file."""
+        data = b""
+        while len(data) < length:
+            rest = length - len(data)
+            more = self.finish_read(self.start_read(handle, offset + len(data), rest), rest)
+            if not more:
+                break
+            data += more
+        return data
 
     def let_go(self, handle: bytes) -> None:
         """Closes a handle whose state is of no consequence: its answer is not waited for."""

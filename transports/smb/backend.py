@@ -54,10 +54,10 @@ class SmbTransport(Transport):
             except Refused as refused:
                 raise renames.new_name_error(self._link, "create", path, wire, refused) from refused
 
-    def resume(self, path: str, at: int) -> Sink:
+    def resume(self, path: str, at: int, before: bytes = b"") -> Sink:
         wire = self._named("resume", path)
         with edge("resume", path):
-            return SmbSink(self._link, path, wire, at)
+            return SmbSink(self._link, path, wire, (at, before))
 
     def open_read(self, path: str, start: int = 0) -> Source:
         wire = self._named("open_read", path)

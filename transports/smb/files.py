@@ -3,7 +3,7 @@
 from collections import deque
 from contextlib import suppress
 
-from transports.base import CHUNK, Sink, Source, check_resumable, check_start
+from transports.base import CHUNK, Sink, Source, check_before, check_left, check_start
 from transports.errors import ChangedWhileReading, ServerFailure
 from transports.smb import messages, renames, replies
 from transports.smb.errors import Lost, Refused, edge
@@ -28,29 +28,40 @@ def keep_heap() -> None:
 class SmbSink(Sink):
     """A file made with FILE_CREATE and held with share mode none: nobody reads, renames or deletes it before `commit`."""
 
-    def __init__(self, link: Link, path: str, wire: str, resume_at: int | None = None) -> None:
-        """A new file, or one that is gone on with. Raises `Refused` and `Lost`; the caller knows what a refusal means."""
+    def __init__(self, link: Link, path: str, wire: str, left: tuple[int, bytes] | None = None) -> None:
+        """A new file, or one that was left, where to go on, and what stands before that.
+
+        Raises `Refused` and `Lost`; the caller knows what a refusal means.
+        """
         self._link = link
         self._path = path
         self._wire = wire
         self._piece = link.piece(PIECE)
         self._buffer = bytearray()
-        self._sent = self._acknowledged = resume_at or 0  # offsets
+        self._sent = self._acknowledged = left[0] if left is not None else 0  # offsets
         self._pending: deque[tuple[Request, int]] = deque()
         access = messages.WRITE_DATA | messages.READ_ATTRIBUTES | messages.DELETE
         # The server itself refuses a symbolic link that it leaves to its clients; a new name is never one.
-        options = messages.FILE if resume_at is not None else messages.FILE | messages.ITSELF
-        opened, _ = link.enter(messages.open_(wire, access, messages.SHARE_NONE, options, new=resume_at is None))
+        options = messages.FILE if left is not None else messages.FILE | messages.ITSELF
+        access |= messages.READ_DATA if left is not None else 0
+        opened, _ = link.enter(messages.open_(wire, access, messages.SHARE_NONE, options, new=left is None))
         self._handle: bytes | None = opened.file_id
-        try:
-            check_resumable(path, self._sent, opened.size)
-        except ServerFailure:
-            with suppress(Refused, Lost):
-                link.leave(opened.file_id)
-            raise
+        if left is not None:
+            self._check(opened, *left)
         self._whole = True  # no answer so far was a refusal, or missing
         self._broken = False  # something was not written: only `abort` is of use
         self._done = False
+
+    def _check(self, opened: replies.Opened, at: int, before: bytes) -> None:
+        try:
+            check_left(self._path, at, opened.size)
+            if before:
+                reading = messages.read(opened.file_id, at - len(before), len(before))
+                check_before(self._path, at, before, replies.data(self._link.call(reading, len(before))))
+        except BaseException:
+            with suppress(Refused, Lost):
+                self._link.leave(opened.file_id)
+            raise
 
     @property
     def acknowledged(self) -> int:
