@@ -209,6 +209,10 @@ def _references(given: Mapping[str, Any]) -> Faults:
         wanted = _table(expect).get("drop")
         if isinstance(wanted, str) and wanted not in drops:
             yield ("expect", number, "drop"), f"there is no [drop.{wanted}]{_known(wanted, drops)}"
+    yield from _journal_database(given)
+
+
+def _journal_database(given: Mapping[str, Any]) -> Faults:
     ledger = _table(given.get("ledger")).get("url")
     if _table(given.get("journal")).get("database") and isinstance(ledger, str) and not is_database(ledger):
         yield ("journal", "database"), "needs an sqlite: or postgresql: ledger, and [ledger] url names another kind"
