@@ -21,8 +21,11 @@ import structlog
 from benchmarks.crew import GROUP, Job, produce, read_lines, shares, start, work
 from benchmarks.places import TRANSPORTS, Place, ledger_url, place, say
 from gateway.drop import Drop
-from gateway.handoff.ledger.open import open_ledger
-from gateway.service.daemon import Daemon, Route
+from gateway.handoff.clock import Clock
+from gateway.service.board import Board
+from gateway.service.daemon import Daemon
+from gateway.service.runner import End, Route
+from gateway.service.transitions import Hub
 from protocol.rules import Rules
 
 _LOOK = 0.1  # seconds between two looks at the folder
@@ -71,10 +74,10 @@ def forward(at: Place, items: int, scratch: Path) -> float:
     """Carries items from here to a local drop by a route of one worker, and returns the seconds that it took."""
     target = scratch / "destination"
     target.mkdir()
-    with open_ledger("memory:", "benchmark") as ledger:
-        route = Route("benchmark", Drop(at.address.endpoint()), Drop.at(str(target)), (GROUP,), ledger=ledger)
-        begun = time.monotonic()
-        Daemon([route], threading.Event()).run(once=True)
+    route = Route("benchmark", Drop(at.address.endpoint()), (End("destination", Drop.at(str(target))),), (GROUP,))
+    clock = Clock()
+    begun = time.monotonic()
+    Daemon(Board(clock.utc), Hub(), threading.Event(), clock).run_once([route])
     took = time.monotonic() - begun
     if count(target, f"{GROUP}*.manifest.json") != items:
         raise RuntimeError("not everything has arrived")

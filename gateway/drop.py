@@ -59,9 +59,17 @@ class Drop:
     def __str__(self) -> str:
         return str(self.endpoint.location)
 
-    def producer(self) -> Producer:
-        """A producer of its own connection, once the drop was found fit. Raises UnfitDrop and transport errors."""
-        driver, owner = self._driver(), new_owner(self.clock)
+    @property
+    def signing_key_id(self) -> bytes:
+        """The public half of the signing key; b"" where nothing is signed."""
+        return b"" if self.signing_key is None else self.signing_key.public_key().public_bytes_raw()
+
+    def producer(self, patience: Patience | None = None) -> Producer:
+        """A producer of its own connection, once the drop was found fit. Raises UnfitDrop and transport errors.
+
+        `patience` is for an endpoint that is lost meanwhile.
+        """
+        driver, owner = self._driver(patience), new_owner(self.clock)
         self._check(driver, owner, self.groups)
         key = self.signing_key
         return Producer(driver, self.rules, owner, None if key is None else lambda manifest: sign(manifest, key))

@@ -7,14 +7,11 @@ from typing import Annotated
 import typer
 
 from gateway.cli.common import DONE, SOME_FAILED, failures_end_well
-from gateway.cli.ledgers import open_ledger_of
 from gateway.cli.logs import set_up_logs
-from gateway.cli.signals import stop_on_signals
+from gateway.cli.signals import set_on_sighup, stop_on_signals
 from gateway.errors import ConfigurationError
-from gateway.handoff.ordering import Strictness
-from gateway.sections import RouteSettings
-from gateway.service.daemon import Daemon, Route
-from gateway.settings import Settings, load
+from gateway.service.service import Service
+from gateway.settings import load
 
 
 def run(
@@ -23,7 +20,8 @@ def run(
 ) -> None:
     """Carry items along the routes of CONFIG.toml.
 
-    SIGTERM and Ctrl-C finish the item at hand and leave no claim behind; a second Ctrl-C gives it back.
+    SIGTERM and Ctrl-C finish the item at hand and leave no claim behind; a second Ctrl-C gives it back. SIGHUP, or a
+    change of the file, reloads it: routes that are as they were go on undisturbed.
     """
     with failures_end_well():
         set_up_logs(sys.stderr)
@@ -32,26 +30,9 @@ def run(
         settings = load(config)
         if not settings.route:
             raise ConfigurationError(f"{config} has no [[route]]; nothing would be done")
-        routes = [_route(settings, route, config) for route in settings.route]
         with stop_on_signals() as stop:
-            daemon = Daemon(routes, stop)
-            daemon.run(once=once)
-        raise typer.Exit(SOME_FAILED if once and daemon.failed else DONE)
-
-
-def _route(settings: Settings, route: RouteSettings, config: Path) -> Route:
-    source = settings.open_drop(route.from_)
-    return Route(
-        route.title,
-        source,
-        settings.open_drop(route.to[0]),
-        tuple(route.groups or settings.drop[route.from_].groups),
-        route.ordering,
-        route.workers,
-        route.max_attempts,
-        route.poll,
-        route.lease_ttl,
-        Strictness(route.gap_timeout, route.on_gap, route.on_error),
-        open_ledger_of(source, None, None, config),
-        settings.drop[route.from_].ages(),
-    )
+            service = Service(config, settings, stop)
+            if once:
+                raise typer.Exit(DONE if service.run_once() else SOME_FAILED)
+            with set_on_sighup(service.reload):
+                service.run()

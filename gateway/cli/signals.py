@@ -22,6 +22,17 @@ def stop_on_signals() -> Iterator[threading.Event]:
 
 
 @contextlib.contextmanager
+def set_on_sighup(event: threading.Event) -> Iterator[None]:
+    """SIGHUP sets an event: something is to be read anew."""
+
+    def note(number: int, frame: FrameType | None) -> None:
+        event.set()
+
+    with _handled(note, signal.SIGHUP):
+        yield
+
+
+@contextlib.contextmanager
 def interrupted_by_sigterm() -> Iterator[None]:
     """SIGTERM interrupts as Ctrl-C does, so that unfinished files are taken away."""
 

@@ -127,8 +127,9 @@ class Producer:
         """Publishes under a given number exactly once, however often it is called: None where it was published before.
 
         The caller holds the item's claim at its source, so that nobody else forwards it. `hashes` are the payloads' by
-        suffix. `again` says that it was begun before: what is not in the drop any more is looked for in its archive. Raises SequenceTaken where the number belongs to another item, NotYet where an unfinished one is in the way;
-        the rest as `send`.
+        suffix. `again` says that it was begun before: what is not in the drop any more is looked for in its archive.
+        Raises SequenceTaken where the number belongs to another item, NotYet where an unfinished one is in the way; the rest
+        as `send`.
         """
         check_draft(self.rules, draft)
         for path in [path for path in self._left if self._belongs(path, draft.group, number)]:

@@ -14,19 +14,36 @@ from protocol.errors import OutcomeUnresolved
 from transports.errors import OutcomeUnknown, TransportError, Unreachable
 
 _LONGEST_NAP = 0.5  # seconds: how late a stop may be noticed while nothing happens
+_LONGEST_PAUSE = 5.0  # seconds: a clock that is set is noticed as soon
 _QUICKER = 8  # after something came, the first looks are so much closer together than `poll`
+
+
+def _now() -> float:
+    """It is open at any time."""
+    return 0.0
+
+
+def _ignore(closed: bool, /) -> None:
+    """For callers that are not interested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
     """How a consumer is kept going. `trouble` is told of an endpoint that is away; `poll` is the longest time between two looks
-    at an idle drop, in seconds; after something has come they are closer together."""
+    at an idle drop, in seconds; after something has come they are closer together. `opens_in` says for how many seconds no
+    item may be taken yet. `turn` is called each time round, with whether that is so."""
 
     stop: threading.Event
     clock: Clock
     trouble: Callable[[Exception], None]
     poll: float = 1.0
     backoff: Backoff = field(default_factory=lambda: Backoff(base=0.5, largest=60.0))
+    opens_in: Callable[[], float] = _now
+    turn: Callable[[bool], None] = _ignore
+
+    def is_set(self) -> bool:
+        """Whether to take no further item: told to stop, or outside the time windows."""
+        return self.stop.is_set() or self.opens_in() > 0
 
     def run(self, consumer: Consumer) -> None:
         """Takes items until `stop` is set. An endpoint that is away is tried again, ever more slowly.
@@ -35,8 +52,14 @@ class Loop:
         """
         failures = idle = 0
         while not self.stop.is_set():
+            closed = self.opens_in()
+            if closed > 0:
+                self.turn(True)
+                self.stop.wait(min(closed, _LONGEST_PAUSE))
+                continue
             try:
-                dealt = consumer.sweep_once(self.stop)
+                dealt = consumer.sweep_once(self)
+                self.turn(False)
             except (Unreachable, OutcomeUnknown, OutcomeUnresolved, DeliveryFailed, LedgerUnavailable) as error:
                 failures += 1
                 self.trouble(error)

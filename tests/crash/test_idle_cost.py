@@ -13,7 +13,7 @@ import pytest
 
 from gateway.handoff.clock import Clock
 from gateway.handoff.connection import Connection
-from gateway.handoff.consumer import Consumer, Delivery, Ordering
+from gateway.handoff.consumer import Consumer, Delivery, Ordering, Stop
 from gateway.handoff.driver import Driver
 from gateway.handoff.heartbeat import Heartbeat
 from gateway.handoff.owner import new_owner
@@ -54,7 +54,7 @@ class CountingConsumer(Consumer):
         super().__init__(*words, **settings)
         self._counts = counts
 
-    def sweep_once(self, stop: threading.Event) -> int:
+    def sweep_once(self, stop: Stop) -> int:
         self._counts["polls"] += 1
         return super().sweep_once(stop)
 
