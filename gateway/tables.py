@@ -72,7 +72,8 @@ def suggestion(fault: Fault, model: type[BaseModel], *, is_table: bool) -> str:
     keys = {key: [table.heading for table in known if key in table.keys] for table in known for key in table.keys}
     if last in keys:
         return f"; it belongs to {' or '.join(keys[str(last)])}"
-    if not place and (like := difflib.get_close_matches(str(last), keys, 1)):
+    # Of so many keys one is always a little alike.
+    if not place and (like := difflib.get_close_matches(str(last), keys, 1, cutoff=0.75)):
         return f"; is `{like[0]}` of {' or '.join(keys[like[0]])} meant?"
     return "; it stands above the first table, and belongs into one" if not place else ""
 
@@ -83,13 +84,16 @@ def is_written_wrong(fault: Fault) -> bool:
 
 
 def _meant_table(last: str, place: KeyPath, known: list[Table], here: Table | None) -> str:
-    headings = {table.path[len(place)]: table.heading for table in reversed(known) if _is_below(table, place)}
+    headings: dict[str, str] = {}
+    for table in known:
+        if _is_below(table, place):
+            headings.setdefault(table.path[len(place)], table.heading)
     if like := difflib.get_close_matches(last, headings, 1):
         return f"; is {headings[like[0]]} meant?"
     if here is not None and here.path[-1] == ANY and place:
         name = f"{place[-1]}.{last}"
         return f"; a name with a dot in it needs quotes: {here.heading.replace('NAME', chr(34) + name + chr(34))}"
-    return "" if place else f"; the tables are {', '.join(dict.fromkeys(headings.values()))}"
+    return "" if place else f"; the tables are {', '.join(headings.values())}"
 
 
 def _is_below(table: Table, place: KeyPath) -> bool:

@@ -120,21 +120,30 @@ def _parsed(path: Path, text: str) -> dict[str, Any]:
     except RecursionError:
         # Nor with its cause: a thousand frames.
         raise NotToml(path, "lists or tables are nested too deeply") from None
-    except ValueError as error:
+    except tomllib.TOMLDecodeError as error:
         raise _fault(path, text, str(error)) from None
+    except ValueError:
+        # Of Python's own, which says what a programmer could do.
+        raise _fault(path, text, "a number has too many digits, or a date is none (at end of document)") from None
 
 
 def _fault(path: Path, text: str, message: str) -> NotToml:
     place = _PLACE.search(message)
     reason = _PLACE.sub("", message)
     advice = next((advice for begin, advice in _ADVICE if reason.startswith(begin)), None)
-    told = reason if advice is None else f"{reason}: {advice}"
+    told = reason if advice is None else f"{advice} ({reason})"
     lines = _split(text)
     begins = list(_statements(text))
     if place is not None and place[1] is not None:
         line, column = int(place[1]), int(place[2])
         begin = max((begin for begin, _ in begins if begin <= line), default=line)
+        if re.search("[\u2018-\u201f]", lines[line - 1][column - 1 :][:1]):
+            told = f"this is a quote of a word processor; TOML takes \" and ' ({reason})"
+        if begin < line and begins[-1] == (begin, None):
+            told += f"; what does not end begins in line {begin}"
         return NotToml(path, told, line, column, _shown(lines, line, begin))
+    if reason == "Invalid value":
+        told = f"the value that belongs here is not there, or has no end ({reason})"
     # At the end of the file, where it has seen that something is missing: told where that something begins.
     unended = next((begin for begin, statement in begins if statement is None), None)
     return NotToml(path, told, unended, None, None if unended is None else _shown(lines, unended, unended))

@@ -112,7 +112,7 @@ ROUTE = '[drop.a]\nurl = "x"\n[drop.b]\nurl = "y"\n[[route]]\nfrom = "a"\nto = "
 WRONG: dict[str, tuple[str, list[str]]] = {
     "a key that is not known": ('[drop.a]\nurl = "x"\nfoo = 1', ["drop.a.foo: this key is not known"]),
     "a table that is not known": ("[drops.a]\n", ["drops: this table is not known; is [drop.NAME] meant?"]),
-    "a name of the library's own": ("_env_file = '/x'", ["_env_file: this key is not known"]),
+    "a name of the library's own": ("_env_file = '/x'", ["_env_file: this key is not known; it stands above the first table, and belongs into one"]),
     "a key that is missing": ("[endpoint.a]\n", ["endpoint.a.url: this key is missing"]),
     "neither endpoint nor url": ("[drop.a]\n", ["drop.a: give either endpoint (with directory) or url"]),
     "both endpoint and url": (
@@ -331,10 +331,10 @@ def test_every_fault_is_told_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"x =", "is not TOML: line 1: Invalid value: a text needs quotes"),
+        (b"x =", "is not TOML: line 1: the value that belongs here is not there"),
         (
             b"[drop.a]\n[drop.a]\n",
-            "is not TOML: line 2, column 8: Cannot declare ('drop', 'a') twice: this table is in the file already",
+            "is not TOML: line 2, column 8: this table is in the file already, or a key of its name",
         ),
         (b"x = '\xff'", "is not TOML: line 1: byte 0xff is not UTF-8; save the file as UTF-8"),
     ],
