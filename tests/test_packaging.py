@@ -22,14 +22,17 @@ pytestmark = pytest.mark.xdist_group("packaging")  # one wheel and one environme
 # In the empty environment: where the packages come from, and every module of them, imported.
 IMPORT_ALL = """
 import importlib, pkgutil, sys
-for package in sys.argv[1:]:
+left_out = tuple(name[1:] for name in sys.argv[1:] if name.startswith("-"))
+for package in [name for name in sys.argv[1:] if not name.startswith("-")]:
     top = importlib.import_module(package)
     print(top.__file__)
     for found in pkgutil.walk_packages(top.__path__, package + "."):
-        # The conformance suite is for test runs: it alone needs pytest, as its first lines say.
-        if not found.name.startswith("transports.contract"):
+        if not found.name.startswith(left_out):
             importlib.import_module(found.name)
 """
+# The conformance suite is for test runs: it alone needs pytest, as its first lines say. The others need an extra.
+EXTRAS = {"gateway.service.web": "web"}
+LEFT_OUT = tuple(f"-{name}" for name in ("transports.contract", *EXTRAS))
 
 
 def run(*words: str | Path, cwd: Path) -> str:
@@ -58,12 +61,16 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     Nothing is fetched: what it asks for is here already, and each distribution that it names, or that one of those names,
     is linked in. A dependency that was forgotten in pyproject.toml is therefore missing.
     """
-    folder = tmp_path_factory.mktemp("environment")
+    return environment_of(wheel, tmp_path_factory.mktemp("environment"), PROJECT["dependencies"])
+
+
+def environment_of(wheel: Path, folder: Path, requirements: list[str]) -> Path:
+    """An environment of the wheel and what is required."""
     run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder)
     pip = (sys.executable, "-m", "pip", "--python", folder / "bin" / "python")
     run(*pip, "install", "--quiet", "--no-index", "--no-deps", "--disable-pip-version-check", wheel, cwd=folder)
     (site_packages,) = folder.glob("lib/python*/site-packages")
-    for found in asked_for(PROJECT["dependencies"]).values():
+    for found in asked_for(requirements).values():
         link(found, site_packages)
     return folder
 
@@ -99,13 +106,27 @@ def test_the_wheel_holds_the_three_packages_and_nothing_else(wheel: Path) -> Non
         assert f"{package}/py.typed" in names, "type checkers read the annotations"
         modules = {str(path.relative_to(ROOT)) for path in (ROOT / package).rglob("*.py")}
         assert modules <= set(names)
+    web = ROOT / "gateway" / "service" / "web"
+    shown = {str(path.relative_to(ROOT)) for folder in ("templates", "static") for path in (web / folder).iterdir()}
+    assert shown
+    assert shown <= set(names), "the page is whole without the checkout"
     assert f"{metadata}/licenses/LICENSE" in names
 
 
 def test_every_module_is_there_and_needs_only_what_the_wheel_asks_for(environment: Path, tmp_path: Path) -> None:
-    places = run(environment / "bin" / "python", "-W", "error", "-c", IMPORT_ALL, *PACKAGES, cwd=tmp_path).splitlines()
+    places = run(
+        environment / "bin" / "python", "-W", "error", "-c", IMPORT_ALL, *PACKAGES, *LEFT_OUT, cwd=tmp_path
+    ).splitlines()
     assert len(places) == len(PACKAGES)
     assert all(Path(place).is_relative_to(environment) for place in places), "not this checkout"
+
+
+@pytest.mark.parametrize("module", EXTRAS)
+def test_what_needs_an_extra_needs_only_that(module: str, wheel: Path, tmp_path: Path) -> None:
+    requirements = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"][EXTRAS[module]]]
+    environment = environment_of(wheel, tmp_path, requirements)
+    place = run(environment / "bin" / "python", "-W", "error", "-c", IMPORT_ALL, module, cwd=Path("/")).strip()
+    assert Path(place).is_relative_to(environment)
 
 
 def test_what_is_for_development_is_not_in_the_environment(environment: Path, tmp_path: Path) -> None:
