@@ -31,7 +31,8 @@ _Hours = Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
 class Section(BaseModel):
     """A table of the file. Every fault in it is told, not the first alone."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    # The text below each key says what it means: to editors, in the documents, and in the file that `dropgate init` writes.
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, use_attribute_docstrings=True)
 
     @model_validator(mode="wrap")
     @classmethod
@@ -48,18 +49,30 @@ class Section(BaseModel):
 class EndpointSettings(Section):
     """`[endpoint.NAME]`: a URL, and how to log in there."""
 
-    url: Annotated[str, Field(repr=False)]  # may hold a password
+    url: Annotated[str, Field(repr=False)]
+    """Where it is: sftp://user@host:port/path, sftp://host/~/below-home, smb://DOMAIN;user@host/share/path, or a path."""
     password: SecretStr | None = None
+    """The password of the user in the URL. Without a password and a key: SSH agent and default keys."""
     password_file: Path | None = None
+    """A file that holds the password, in place of `password`."""
     key_files: list[Path] = []
+    """Private keys for SFTP, tried in order; a certificate beside a key is used."""
     key_passphrase: SecretStr | None = None
+    """Opens the private keys."""
     host_key: Annotated[str, Field(pattern=r"^SHA256:[A-Za-z0-9+/]{43}=?$")] | None = None
+    """Pins the SFTP server's key, as `ssh-keygen -l` shows it: SHA256:..."""
     known_hosts: Path | None = None
+    """The file that must know the server's key; unless given, the user's and the system's."""
     engine: Literal["paramiko", "openssh"] = "paramiko"
+    """The SSH layer; `openssh` runs the program ssh, with its configuration, ProxyJump and security keys; no passwords."""
     encrypt: bool = False
+    """SMB: refuse a session without encryption."""
     connect_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 15.0
+    """Seconds to reach the server and log in."""
     reply_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 60.0
+    """Seconds for each single answer."""
     max_connections: Annotated[int, Field(ge=1)] | None = None
+    """At most so many connections to this endpoint at once, fairly shared; unless given, as many as the routes use."""
 
     @field_validator("url")
     @classmethod
@@ -84,23 +97,41 @@ class DropSettings(Section):
     """`[drop.NAME]`: either `endpoint` and `directory` below its URL, or a `url` of its own."""
 
     endpoint: str | None = None
+    """The endpoint that it is on, by its name."""
     directory: str = ""
+    """The directory below the endpoint's URL."""
     url: Annotated[str | None, Field(repr=False)] = None
+    """A URL or a path of its own, in place of `endpoint` and `directory`."""
     layout: Literal["prefix", "folders"] = "prefix"
+    """`prefix`: marks before the names; `folders`: a folder for each state."""
     folders: list[str] = list(DEFAULT_FOLDERS)
+    """The five folders of that layout: unfinished, ready, claimed, after and error images."""
     width: Annotated[int, Field(ge=1, le=18)] = DEFAULT_WIDTH
+    """Digits of a number."""
     signal: Signal = Signal.MANIFEST
+    """What says that an item is complete: its manifest, a `checksum` file (sha256sum), or `none`: its own rename."""
     verify: Verify = Verify.SIZE
+    """`readback` reads again what the server has stored, and compares the hash, before it is published."""
     hash: str = DEFAULT_ALGORITHM
+    """The hash in manifests: sha256, sha384, sha512, sha3-256 or blake2b."""
     groups: list[str] = []
+    """Group prefixes, such as orders_."""
     busy_patience: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 30.0
+    """Seconds that a file which somebody has open is waited for."""
     trusted_keys: list[str] = []
+    """Ed25519 public keys in base64: what is not signed by one of them becomes an error image."""
     signing_key_file: Path | None = None
+    """An Ed25519 key in PEM (openssl genpkey -algorithm ed25519) that signs the manifests of what is sent."""
     before_max_age: _Hours = None
+    """Hours after which a worker's sweep tells of unfinished files."""
     ready_max_age: _Hours = None
+    """Hours after which a worker's sweep tells of ready items that nobody takes."""
     after_max_age: _Hours = None
+    """Hours after which after images are moved into archive/<day>/."""
     after_keep: Annotated[int, Field(ge=0)] | None = None
+    """So many after images of a group stay; the older ones are moved into archive/<day>/."""
     receipts: bool = False
+    """Write what became of each item beside its after or error image, and carry it back to the source."""
 
     @field_validator("url")
     @classmethod
@@ -171,28 +202,48 @@ class DropSettings(Section):
 class RouteSettings(Section):
     """`[[route]]`: every item of the groups goes from one drop to another, under its own number and key."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True)
 
     from_: Annotated[str, Field(alias="from")]
+    """The drop that items are taken from."""
     to: list[str]
+    """The drop that they are brought to, or a list of drops."""
     name: str = ""
+    """What log, page and metrics call it; unless given, its ends."""
     groups: list[str] = []
+    """Which groups it carries; unless given, those of the drop it takes from."""
     suffixes: list[str] = []
+    """Only items with a file of one of these suffixes, such as csv."""
     meta: dict[str, str | int | float | bool] = {}
+    """Only items whose manifest says the same in its meta, such as { country = "DE" }."""
     ordering: Ordering = Ordering.SHUFFLE
+    """`fifo`: ascending, may run in parallel; `strict`: one at a time, none before a lower one is settled."""
     workers: Annotated[int, Field(ge=1, le=64)] = 1
+    """So many items at once, each over connections of its own."""
     max_attempts: Annotated[int, Field(ge=1)] = 5
+    """After so many failures an item becomes an error image."""
     poll: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    """Seconds between two looks at a source that is empty."""
     lease_ttl: Annotated[float, Field(ge=SHORTEST_TTL, allow_inf_nan=False)] = DEFAULT_TTL
+    """Seconds after a worker's death until others take its items over."""
     gap_timeout: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 300.0
+    """Strict order: seconds that a missing number is waited for."""
     on_gap: OnGap = OnGap.ALERT
+    """Strict order, after that: `alert` tells, and goes on waiting; `skip` goes on with the next."""
     on_error: OnError = OnError.STOP
+    """Strict order: an error image stops its group until somebody deals with it, or is passed."""
     numbering: Literal["same", "counter"] = "same"
+    """`same`: items keep their number; `counter`: the destination gives them a new one."""
     original_names: bool = False
+    """Publish under the names that the producer knew, without number and manifest, for a reader that knows nothing of drops."""
     verify: Verify | None = None
+    """As `verify` of the drop, for what this route publishes."""
     bandwidth: str | None = None
+    """At most so much, such as 2 MiB/s."""
     windows: list[str] = []
+    """Only at these times, such as 22:00-06:00 or mon-fri 08:00-12:00."""
     timezone: str | None = None
+    """The time zone of the windows, such as Europe/Berlin; unless given, this host's."""
 
     @field_validator("to", mode="before")
     @classmethod
@@ -259,7 +310,9 @@ class LedgerSettings(Section):
     """`[ledger]`: where it is kept what was processed, and whose work it is."""
 
     url: SecretStr | None = None
+    """Where it is kept: memory:, sqlite:///, journal:/// or postgresql://; unless given, a file of the account."""
     consumer: Annotated[str, Field(min_length=1, max_length=40)] | None = None
+    """Whose work it is: a name that all workers share."""
 
 
 def _parsed(url: object) -> Location | None:

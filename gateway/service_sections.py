@@ -47,16 +47,22 @@ class UserSettings(Section):
     """`[web.user.NAME]`: somebody who may see the page; an operator may also press its buttons."""
 
     password_hash: Annotated[str, Field(pattern=r"^\$argon2id\$", repr=False)]
+    """The argon2id hash of the password."""
     role: Literal["viewer", "operator"] = "viewer"
+    """An operator may also press buttons."""
 
 
 class WebSettings(_Listens):
     """`[web]`: the page. Without `token` and users it is bound to this host alone, and whoever is on it is an operator."""
 
     listen: str = "127.0.0.1:8080"
+    """Address and port of the page."""
     token: SecretStr | None = None
+    """A secret that opens the page to whoever gives it."""
     token_file: Path | None = None
+    """A file that holds the token, in place of `token`."""
     user: dict[str, UserSettings] = Field(default={})
+    """Who may see the page, by name."""
 
     @classmethod
     def contradictions(cls, given: Mapping[str, Any]) -> Faults:
@@ -75,12 +81,14 @@ class MetricsSettings(_Listens):
     """`[metrics]`: Prometheus text at /metrics, and /healthz and /readyz, on an address of their own."""
 
     listen: str = "127.0.0.1:9464"
+    """Address and port of /metrics, /healthz and /readyz."""
 
 
 class TracingSettings(Section):
     """`[tracing]`: OpenTelemetry traces, one for each item across hops, sent by OTLP over HTTP to `endpoint`."""
 
     endpoint: Annotated[str, Field(pattern=r"^https?://[^/\s]+")]
+    """Where traces are sent by OTLP over HTTP, such as http://127.0.0.1:4318."""
 
 
 class JournalSettings(Section):
@@ -90,25 +98,40 @@ class JournalSettings(Section):
     """
 
     file: Path | None = None
+    """The file that every transition is written to; unless given, one in the account's state folder."""
     max_mib: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 16.0
+    """MiB after which a new file is begun."""
     keep: Annotated[int, Field(ge=1, le=1000)] = 8
+    """So many old files are kept."""
     database: bool = False
+    """Write it into the ledger's database as well."""
 
 
 class AlarmsSettings(Section):
     """`[alarms]`: when something is wrong, and who is told. A limit of 0 switches its alarm off."""
 
-    before_age: str = "1h"  # a B_ older than this
-    ready_age: str = "15m"  # a ready item that nobody has taken for so long
-    errors: Annotated[int, Field(ge=0)] = 1  # so many error images or more
-    gap_age: str = "15m"  # a missing number in a strict route
-    away_age: str = "2m"  # an endpoint that does not answer for so long
-    clock_offset: str = "1m"  # between a server and this host
-    free_mib: Annotated[int, Field(ge=0)] = 512  # less than this is left
+    before_age: str = "1h"
+    """Unfinished files that are older."""
+    ready_age: str = "15m"
+    """Ready items that nobody has taken for so long."""
+    errors: Annotated[int, Field(ge=0)] = 1
+    """So many error images in a group, or more."""
+    gap_age: str = "15m"
+    """A number that has been missing in strict order for so long."""
+    away_age: str = "2m"
+    """An endpoint that has not answered for so long."""
+    clock_offset: str = "1m"
+    """A difference between a server's clock and this host's."""
+    free_mib: Annotated[int, Field(ge=0)] = 512
+    """MiB that a server has left, or less."""
     webhook: Annotated[str | None, Field(pattern=r"^https?://[^/\s]+", repr=False)] = None
+    """A URL that each alarm is sent to, as a CloudEvent in JSON."""
     webhook_secret: Annotated[SecretStr | None, Field(repr=False)] = None
+    """Signs what is sent there (HMAC)."""
     webhook_secret_file: Annotated[Path | None, Field(repr=False)] = None
+    """A file that holds that secret, in place of `webhook_secret`."""
     command: list[str] = Field(default=[])
+    """A program and its arguments, run for each alarm."""
 
     @field_validator("before_age", "ready_age", "gap_age", "away_age", "clock_offset")
     @classmethod
@@ -129,13 +152,21 @@ class ExpectSettings(Section):
     """`[[expect]]`: what should come into a group of a drop: `items` by a time of day, or every so often."""
 
     drop: str
+    """The drop that something should come into."""
     group: str
+    """The group that it should come in."""
     every: str | None = None
+    """So often, such as 15m."""
     by: str | None = None
-    after: str | None = None  # what counts for `by` came after this time of day; midnight, unless given
+    """By this time of day, such as 06:00, in place of `every`."""
+    after: str | None = None
+    """What counts for `by` came after this time of day; unless given, after midnight."""
     on: list[str] = Field(default=["daily"])
+    """On these days: mon to sun, mon-fri, weekdays, weekend, daily."""
     items: Annotated[int, Field(ge=1)] = 1
-    timezone: str | None = None  # this host's, unless given
+    """So many items, or more."""
+    timezone: str | None = None
+    """The time zone of `by`, such as Europe/Berlin; unless given, this host's."""
 
     @field_validator("every")
     @classmethod
@@ -175,5 +206,7 @@ class ExpectSettings(Section):
 class ServiceSettings(Section):
     """`[service]`: how the process behaves as a whole; spans are in seconds."""
 
-    stop_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 60.0  # for items at hand; after it they are given back
-    observe: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 5.0  # between two looks at a drop
+    stop_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 60.0
+    """Seconds for the items at hand when it is stopped; after that they are given back."""
+    observe: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 5.0
+    """Seconds between two looks at a drop, for page, metrics and alarms."""

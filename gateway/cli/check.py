@@ -29,6 +29,7 @@ def check(
         Path | None,
         typer.Argument(
             metavar="CONFIG",
+            readable=False,  # told by ourselves, as everything else that can be wrong with it
             help="The configuration; else DROPGATE_CONFIG, ./dropgate.toml, the user's, the system's.",
             show_default=False,
         ),
