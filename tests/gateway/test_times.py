@@ -89,6 +89,7 @@ def test_what_is_no_day_is_refused_with_those_that_are(text: str) -> None:
         days([text])
 
 
+@settings(deadline=None)
 @given(st.sampled_from(NAMES), st.sampled_from(NAMES))
 def test_a_range_of_days_goes_on_over_the_week_end(first: str, last: str) -> None:
     found = days([f"{first}-{last}"])
@@ -163,6 +164,7 @@ WINDOWS = st.builds(
 MOMENTS = st.datetimes(datetime(2026, 1, 1), datetime(2027, 12, 31), timezones=st.just(BERLIN))  # noqa: DTZ001 - the strategy wants naive bounds, and adds the zone
 
 
+@settings(deadline=None)
 @given(WINDOWS, st.integers(0, 7 * 1440 - 1))
 def test_a_window_holds_for_its_length_on_each_of_its_days(window: Window, offset: int) -> None:
     length = (window.end - window.begin) % 1440
@@ -170,7 +172,7 @@ def test_a_window_holds_for_its_length_on_each_of_its_days(window: Window, offse
     assert window.holds(offset) is (offset in minutes)
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(WINDOWS, min_size=1, max_size=3).map(tuple), MOMENTS)
 def test_the_next_opening_is_the_first_moment_that_is_open(windows: tuple[Window, ...], now: datetime) -> None:
     opening = next_opening(windows, now)
@@ -219,6 +221,7 @@ def test_without_a_zone_the_hosts_own_clock_is_meant(day: date, at: str, earlier
     assert at_wall_clock(day, clock_time(at), None, later=True) == datetime.fromisoformat(later)
 
 
+@settings(deadline=None)
 @given(st.dates(date(2000, 1, 1), date(2037, 12, 31)), st.times().map(lambda t: t.replace(second=0, microsecond=0)))
 def test_the_earlier_moment_is_never_after_the_later_one_and_both_are_within_an_hour(day: date, at: time) -> None:
     earlier = at_wall_clock(day, at, BERLIN, later=False)

@@ -31,7 +31,7 @@ class Alarm:
 
     def as_record(self) -> dict[str, object]:
         """For JSON."""
-        return asdict(self)
+        return asdict(self) | {"drops": list(self.drops), "routes": list(self.routes)}
 
 
 def alarm_from(record: Mapping[str, Any]) -> Alarm:
