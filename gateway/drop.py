@@ -75,9 +75,9 @@ class Drop:
         return Producer(driver, self.rules, owner, None if key is None else lambda manifest: sign(manifest, key))
 
     @contextlib.contextmanager
-    def driver(self, ledger: Ledger | None = None) -> Iterator[Driver]:
+    def driver(self, ledger: Ledger | None = None, patience: Patience | None = None) -> Iterator[Driver]:
         """A driver of its own connection, for procedures that are run by themselves. Raises transport errors."""
-        driver = self._driver()
+        driver = self._driver(patience)
         if ledger is not None:
             driver.ledger = ledger
         with driver.connection:
