@@ -44,7 +44,7 @@ def key_of(secret: Secret) -> bytes:
     Raises ConfigurationError, without the secret.
     """
     text = secret.reveal()
-    if not text:
+    if not text.removeprefix(_PREFIX):
         raise ConfigurationError("alarms.webhook_secret: it is empty; make one: openssl rand -base64 32, with whsec_ before it")
     if not text.startswith(_PREFIX):
         return text.encode()
@@ -109,6 +109,9 @@ class Webhook:
             connection.connect()
             connection.request("POST", url.request_uri, body=body, headers=headers, preload_content=False)
             answer = connection.getresponse()
+            if cut.finished.is_set():
+                # The head ended where its socket was shut, and was taken for whole.
+                raise TimeoutError
             return answer.status, answer.headers.get("retry-after")
         except (HTTPError, HTTPException, OSError, ValueError) as error:
             late = f" within {self.deadline:g} s" if cut.finished.is_set() else ""
