@@ -59,7 +59,8 @@ _SINGLE: dict[str, type[BaseModel]] = {
 }
 SINGLE = {name: list_keys(section) for name, section in _SINGLE.items()}  # tables that stand alone, with their lists
 
-_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?", re.ASCII)
+NAME_PATTERN = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?"  # of endpoints and drops
+_NAME = re.compile(NAME_PATTERN, re.ASCII)
 
 
 class Settings(BaseSettings):

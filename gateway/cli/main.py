@@ -8,10 +8,12 @@ from typing import Annotated
 import typer
 
 from gateway.cli.check import check
+from gateway.cli.init import init
 from gateway.cli.log import log
 from gateway.cli.receive import receive
 from gateway.cli.replay import replay
 from gateway.cli.run import run
+from gateway.cli.schema import schema
 from gateway.cli.send import send
 from gateway.cli.status import status
 from gateway.cli.sweep import sweep
@@ -42,7 +44,7 @@ def _options(
     """Options before the command."""
 
 
-for command in (send, receive, run, status, sweep, replay, log, check):
+for command in (send, receive, run, status, sweep, replay, log, check, init, schema):
     app.command()(command)
 
 
