@@ -190,7 +190,7 @@ def test_no_more_than_a_twentieth_of_the_time_is_spent_looking(
 
 def connections(port: int) -> int:
     """How many connections of this process to a port are open."""
-    found = [one for one in psutil.Process().net_connections("tcp4") if one.raddr and one.raddr[1] == port]
+    found = [one for one in psutil.Process().net_connections("tcp4") if one.raddr[1:] == (port,)]
     return len([one for one in found if one.status == psutil.CONN_ESTABLISHED])
 
 
