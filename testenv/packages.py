@@ -9,6 +9,8 @@ from pathlib import Path
 
 # For servers as plain processes, for sftp-server without SSH, and for the clients that tests compare with.
 SERVERS = ("openssh-server", "openssh-sftp-server", "openssh-client", "samba", "smbclient", "postgresql")
+# For the page: a browser, and a font, which it does not bring along.
+BROWSER = ("chromium", "fonts-dejavu-core")
 ENGINE = ("docker.io", "iptables")
 
 _POLICY = Path("/usr/sbin/policy-rc.d")  # what the packages' scripts ask before they start a service

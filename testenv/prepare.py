@@ -38,7 +38,7 @@ def prepare(*, stop_at_end: bool) -> None:
     `stop_at_end` is that of `daemon.ensure`. Where `auto` is asked for and containers cannot be had, that becomes `process`,
     and the reason is told. Raises `CannotPrepare`.
     """
-    lacking = packages.missing(packages.SERVERS) if packages.may_install() else []
+    lacking = packages.missing((*packages.SERVERS, *packages.BROWSER)) if packages.may_install() else []
     if lacking:
         _say("installing " + " ".join(lacking))
         try:
