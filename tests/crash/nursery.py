@@ -2,7 +2,7 @@
 
 It reads one request a line on its standard input and answers each with one line:
 
-    start JOB WORK     the pid of a process that does it; WORK is pickled, in base64
+    start JOB WORK     the pid of a process that does it, MODULE:FUNCTION; WORK is pickled, in base64
     status PID         its exit status as `subprocess` counts it, or "running"
 
 It ends, and takes all its processes along, when its standard input ends.
@@ -10,17 +10,25 @@ It ends, and takes all its processes along, when its standard input ends.
 
 import base64
 import contextlib
+import importlib
 import os
 import pickle
 import signal
 import sys
 import traceback
+from collections.abc import Callable
 
 import transports.sftp.connect
 import transports.smb.connect
 from tests.crash import jobs
 
-_LOADED = (transports.sftp.connect, transports.smb.connect)  # with all that they import
+_LOADED = (jobs, transports.sftp.connect, transports.smb.connect)  # with all that they import
+
+
+def _found(job: str) -> Callable[[object], None]:
+    module, _, name = job.partition(":")
+    found: Callable[[object], None] = getattr(importlib.import_module(module), name)
+    return found
 
 
 def _do(job: str, work: str) -> None:
@@ -29,7 +37,7 @@ def _do(job: str, work: str) -> None:
         os.close(0)
         os.dup2(2, 1)
         # Only ever from the test that started us.
-        getattr(jobs, job)(pickle.loads(base64.b64decode(work)))  # noqa: S301
+        _found(job)(pickle.loads(base64.b64decode(work)))  # noqa: S301
         status = 0
     except BaseException:  # noqa: BLE001 - told on standard error, and by the status
         traceback.print_exc()
@@ -39,6 +47,7 @@ def _do(job: str, work: str) -> None:
 
 
 def _start(job: str, work: str) -> int:
+    _found(job)  # loaded here once, and not in each of its processes
     pid = os.fork()
     if not pid:
         _do(job, work)

@@ -10,12 +10,13 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from testenv.spec import ROOT
 from tests.crash.jobs import Work
 
 PATIENCE = 60.0  # seconds for anything to come about
-Job = Callable[[Work], None]
+Job = Callable[[Any], None]
 
 
 def wait_until(seen: Callable[[], object], what: str, within: float = PATIENCE) -> float:
@@ -83,7 +84,7 @@ class Crew:
 
     def start(self, job: Job, work: Work) -> Process:
         """A process of its own: nothing of this one is in it."""
-        pid = self._nursery.ask("start", job.__name__, base64.b64encode(pickle.dumps(work)).decode())
+        pid = self._nursery.ask("start", f"{job.__module__}:{job.__name__}", base64.b64encode(pickle.dumps(work)).decode())
         self._processes.append(Process(int(pid), self._nursery))
         return self._processes[-1]
 
