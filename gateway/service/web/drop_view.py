@@ -35,7 +35,7 @@ def drop_sections(site: Site, name: str, query: Query) -> Sections:
     moving = {one.item: one for route in picture.routes if route.source == name for one in route.moving}
     return {
         **frame(site, picture),
-        "seen": {"seen": h("p", {"class": "faint"}, h("bdi", {}, view.place), " — ", *seen(view))},
+        "seen": {"seen": h("p", {"class": "faint"}, h("bdi", {"class": "place"}, view.place), " · ", *seen(view))},
         "states": _states(name, query, found),
         "rows": {row.title: _row(site, view, row, moving.get(row.title)) for row in found.rows},
         "found": {"found": _found(view, query, found)},
@@ -64,24 +64,28 @@ def _state_link(name: str, query: Query, word: str, text: str) -> Element:
     return h("li", {}, h("a", {"href": drop_path(name, query.address(state=word)), "data-state": word, **here}, inside))
 
 
+# Said outright, since on a phone the rows are laid out otherwise, and a browser then no longer takes them for a table.
+_ROW, _CELL, _HEADER = {"role": "row"}, {"role": "cell"}, {"scope": "row", "role": "rowheader"}
+
+
 def _row(site: Site, view: DropView, row: Row, moving: Moving | None) -> Element:
     pressed = site.pending(view, row.title)
     return h(
         "tr",
-        {"class": row.state.replace(" ", "-")},
+        _ROW,
         h(
             "th",
-            {"scope": "row"},
+            _HEADER,
             link(item_path(view.name, row.title), row.title, "name"),
             h("div", {"class": "trouble"}, mark("warning"), " ", clipped("; ".join(row.problems), 300))
             if row.problems
             else None,
         ),
-        h("td", {}, state(row.state), h("div", {"class": "faint"}, f"{pressed} just now") if pressed else None),
-        h("td", {"class": "number"}, when(utc(row.at), "age") if row.at is not None else "unknown"),
-        h("td", {"class": "number"}, size(row.size)),
-        h("td", {}, progress(moving) if moving is not None else ""),
-        h("td", {"class": "owner"}, row.owner),
+        h("td", _CELL, state(row.state), h("div", {"class": "faint"}, f"{pressed} just now") if pressed else None),
+        h("td", {"class": "number", **_CELL}, when(utc(row.at), "age") if row.at is not None else "unknown"),
+        h("td", {"class": "number", **_CELL}, size(row.size)),
+        h("td", _CELL, progress(moving) if moving is not None else ""),
+        h("td", {"class": "owner", **_CELL}, row.owner),
     )
 
 

@@ -74,7 +74,7 @@ def _reason(facts: Facts | None) -> Element:
         return h("p", {"class": "faint"}, "Reading the reason …")
     if not facts:
         return h("p", {"class": "faint"}, "No reason is beside it: it is still being put away.")
-    more = ", ".join(f"{name} {value}" for name, value in facts.items() if name != "error")
+    more = ", ".join(f"{name} {value}" for name, value in facts.items() if name not in ("error", "time"))
     return h(
         "div",
         {"class": "reason"},

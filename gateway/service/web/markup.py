@@ -6,9 +6,10 @@ with `createElement` and text nodes. Either way a text is shown by `visible`.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from html import escape
 from typing import TypeAlias
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from gateway.service.web.words import epoch, exact, span, visible
 
@@ -46,17 +47,26 @@ def when(iso: str, show: str = "clock") -> Element:
 
 def to_html(node: Node, now: float) -> Markup:
     """The node as HTML. `now` is in seconds since the epoch: what ages are counted from."""
+    parts: list[str] = []
+    _write(node, now, parts)
+    return Markup("".join(parts))  # noqa: S704 - `_write` escapes all that is not a word of ours
+
+
+def _write(node: Node, now: float, parts: list[str]) -> None:
+    # Plain strings, and escaped by hand: putting the same together out of safe pieces takes ten times as long.
     if isinstance(node, str):
-        return escape(visible(node))
-    attributes = Markup("").join(Markup(' {}="{}"').format(name, visible(value)) for name, value in node.attributes.items())
-    opening = Markup("<{}{}>").format(Markup(node.tag), attributes)  # noqa: S704 - a tag is a word of ours
+        parts.append(escape(visible(node)))
+        return
+    parts.append(f"<{node.tag}")
+    parts.extend(f' {name}="{escape(visible(value))}"' for name, value in node.attributes.items())
+    parts.append(">")
     if node.tag in _VOID:
-        return opening
+        return
     if node.tag == "time":
-        inner = escape(_shown_time(node.attributes, now))
-    else:
-        inner = Markup("").join(to_html(child, now) for child in node.children)
-    return Markup("{}{}</{}>").format(opening, inner, Markup(node.tag))  # noqa: S704
+        parts.append(escape(_shown_time(node.attributes, now)))
+    for child in node.children:
+        _write(child, now, parts)
+    parts.append(f"</{node.tag}>")
 
 
 def to_data(node: Node) -> Data:

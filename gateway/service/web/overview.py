@@ -45,7 +45,7 @@ def overview(site: Site) -> Sections:
     return {
         **frame(site, picture),
         "headline": {"headline": _headline(site, picture, alarms)},
-        "alarms": {alarm.id: alarm_item(alarm) for alarm in sorted(alarms, key=lambda a: (a.severity != "critical", a.since))},
+        "alarms": _alarms(alarms) | {f"service {name}": _trouble(name, text) for name, text in picture.troubles},
         "routes": {route.title: _route(site, picture, route) for route in picture.routes},
         **_hour(points),
         "recent": {f"{number}": _recent(one) for number, one in site.history.latest(_MOST_RECENT)},
@@ -72,8 +72,7 @@ def _headline(site: Site, picture: Picture, alarms: Sequence[Alarm]) -> Element:
     if failed:
         troubles.append(f"{counted(failed, 'route needs', 'routes need')} a person")
     if away:
-        names = away[0] if len(away) == 1 else f"{len(away)} drops"
-        troubles.append(f"{names} {'does' if len(away) == 1 else 'do'} not answer")
+        troubles.append(f"drop {away[0]} does not answer" if len(away) == 1 else f"{len(away)} drops do not answer")
     if errors:
         troubles.append(counted(errors, "error image"))
     if not troubles and alarms:
@@ -87,8 +86,18 @@ def _headline(site: Site, picture: Picture, alarms: Sequence[Alarm]) -> Element:
     return h("h1", {"class": f"headline {kind}"}, mark(kind), h("span", {}, first), " ", h("span", {"class": "rest"}, rest))
 
 
-def alarm_item(alarm: Alarm) -> Element:
-    """One alarm, as an item of a list."""
+def _alarms(alarms: Sequence[Alarm]) -> dict[str, Element]:
+    """The worst first, and of those the oldest."""
+    return {alarm.id: _alarm(alarm) for alarm in sorted(alarms, key=lambda a: (a.severity != "critical", a.since))}
+
+
+def _trouble(name: str, text: str) -> Element:
+    """What a part of the service itself has to say."""
+    what = h("p", {"class": "what"}, state("warning"), " ", h("strong", {}, f"The {name} has trouble"))
+    return h("li", {"class": "alarm warning"}, what, h("p", {}, clipped(text)))
+
+
+def _alarm(alarm: Alarm) -> Element:
     kind = "critical" if alarm.severity == "critical" else "warning"
     return h(
         "li",
@@ -235,11 +244,16 @@ def _drop(site: Site, view: DropView) -> Element:
     counts = site.table(view).count()
     return h(
         "tr",
-        {},
-        h("th", {"scope": "row"}, link(drop_path(view.name), view.name, "name"), h("div", {"class": "faint"}, view.place)),
+        {"role": "row"},
+        h(
+            "th",
+            {"scope": "row", "role": "rowheader"},
+            link(drop_path(view.name), view.name, "name"),
+            h("div", {"class": "faint place"}, h("bdi", {}, view.place)),
+        ),
         h(
             "td",
-            {},
+            {"role": "cell"},
             each(
                 "ul",
                 {"class": "tally"},
@@ -251,7 +265,7 @@ def _drop(site: Site, view: DropView) -> Element:
                 or [h("li", {"class": "faint"}, "empty" if view.snapshot is not None else "not seen yet")],
             ),
         ),
-        h("td", {}, *seen(view)),
+        h("td", {"role": "cell"}, *seen(view)),
     )
 
 
@@ -259,10 +273,10 @@ def seen(view: DropView) -> list[Node]:
     """When a drop was last looked at, and what came of it."""
     parts: list[Node] = ["seen ", when(view.looked_at, "age"), " ago"] if view.looked_at else ["not seen yet"]
     if view.free_space is not None:
-        parts.append(h("div", {"class": "faint"}, f"{size(view.free_space)} free"))
+        parts.append(h("span", {"class": "faint"}, f", {size(view.free_space)} free"))
     if view.clock_offset is not None and abs(view.clock_offset) >= 1:
         side = "ahead" if view.clock_offset > 0 else "behind"
-        parts.append(h("div", {"class": "faint"}, f"its clock is {span(abs(view.clock_offset))} {side}"))
+        parts.append(h("span", {"class": "faint"}, f", its clock is {span(abs(view.clock_offset))} {side}"))
     if view.trouble:
         since: list[Node] = [" for ", when(view.away_since, "age")] if view.away_since else []
         parts.append(h("div", {"class": "off"}, state("away", "does not answer"), *since))

@@ -17,6 +17,7 @@ NO_TOKEN = "no token"  # noqa: S105 - a state's word, for payloads whose token i
 STATES = (*(state.word for state in State), NO_TOKEN)
 
 _LONGEST_SEARCH = 200
+_SLACK = 1.5  # seconds that two measurements of one clock may differ by
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,7 @@ class Tables:
     """The table of each drop, made once for each snapshot. For any number of threads."""
 
     _made: dict[str, tuple[Snapshot, Table]] = field(default_factory=dict)
+    _ahead: dict[str, float] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def of(self, view: DropView, grammar: Grammar) -> Table:
@@ -129,13 +131,25 @@ class Tables:
         with self._lock:
             snapshot, table = self._made.get(view.name, (None, Table()))
             if snapshot is not view.snapshot:
-                table = _table(view, view.snapshot, grammar)
+                table = _table(view.snapshot, grammar, self._clock_ahead(view))
                 self._made[view.name] = (view.snapshot, table)
             return table
 
+    def clock_ahead(self, view: DropView) -> float:
+        """How far a server's clock is ahead of ours, in seconds, as the rows of its drop were reckoned."""
+        with self._lock:
+            return self._ahead.get(view.name, 0.0)
 
-def _table(view: DropView, snapshot: Snapshot, grammar: Grammar) -> Table:
-    ahead = clock_ahead(view)
+    def _clock_ahead(self, view: DropView) -> float:
+        looked, before = epoch(view.looked_at), self._ahead.get(view.name, 0.0)
+        ahead = before if looked is None or view.server_time is None else view.server_time - looked
+        # It is measured a little differently each time, and every row would change with it.
+        if abs(ahead - before) > _SLACK:
+            self._ahead[view.name] = float(round(ahead))
+        return self._ahead.get(view.name, 0.0)
+
+
+def _table(snapshot: Snapshot, grammar: Grammar, ahead: float) -> Table:
     table = Table()
     counted: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for one in snapshot.items.values():
@@ -146,12 +160,6 @@ def _table(view: DropView, snapshot: Snapshot, grammar: Grammar) -> Table:
     table.rows.sort(key=lambda row: (row.at or 0.0, row.item))
     table.groups = dict(sorted(counted.items()))
     return table
-
-
-def clock_ahead(view: DropView) -> float:
-    """How far the server's clock is ahead of ours, in seconds, as far as that is known."""
-    looked = epoch(view.looked_at)
-    return 0.0 if looked is None or view.server_time is None else view.server_time - looked
 
 
 def _row(one: ItemView, grammar: Grammar, ahead: float) -> Row:

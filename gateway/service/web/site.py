@@ -71,7 +71,7 @@ class Site:
         picture = self.context.board.picture()
         drops = tuple((d.name, d.looked_at, id(d.snapshot), d.trouble, d.away_since, d.free_space) for d in picture.drops)
         alarms = tuple((alarm.id, alarm.text) for alarm in self.context.alarms.current())
-        return picture.routes, drops, alarms, self.history.count, self._arrivals, int(self.now // 60)
+        return picture.routes, picture.troubles, drops, alarms, self.history.count, self._arrivals, int(self.now // 60)
 
 
 def waiting(site: Site, picture: Picture, route: RouteView) -> Table:

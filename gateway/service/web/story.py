@@ -11,7 +11,7 @@ from gateway.service.web.live import Sections
 from gateway.service.web.markup import Element, Node, each, h, when
 from gateway.service.web.overview import SHAPES, progress
 from gateway.service.web.pieces import actions, mark, state
-from gateway.service.web.rows import Row, clock_ahead
+from gateway.service.web.rows import Row
 from gateway.service.web.site import Site, frame
 from gateway.service.web.small_files import LARGEST, SmallFile
 from gateway.service.web.words import clipped, counted, size, span, utc
@@ -56,7 +56,7 @@ class Story:
             "reason": self._reason(view, row),
             "steps": {f"{number}": _step(self._drop, step) for number, step in enumerate(steps)}
             or {"none": h("li", {"class": "faint"}, "The journal tells nothing of it.")},
-            "files": _files(view, self._item),
+            "files": _files(view, self._item, site.tables.clock_ahead(view)),
             "contents": self._contents(view),
         }
 
@@ -185,13 +185,13 @@ def _step(drop: str, step: Transition) -> Element:
     )
 
 
-def _files(view: DropView, item: ItemId) -> dict[str, Element]:
+def _files(view: DropView, item: ItemId, ahead: float) -> dict[str, Element]:
     one = view.snapshot.items.get(item) if view.snapshot is not None else None
-    return {listed.path: _file(view, name, listed) for name, listed in one.files} if one is not None else {}
+    return {listed.path: _file(name, listed, ahead) for name, listed in one.files} if one is not None else {}
 
 
-def _file(view: DropView, name: Name, listed: Listed) -> Element:
-    at = None if listed.modified is None else utc(listed.modified - clock_ahead(view))
+def _file(name: Name, listed: Listed, ahead: float) -> Element:
+    at = None if listed.modified is None else utc(listed.modified - ahead)
     return h(
         "tr",
         {},
