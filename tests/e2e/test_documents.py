@@ -9,6 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from gateway.sections import DropSettings, EndpointSettings, LedgerSettings, RouteSettings
+from gateway.service_sections import JournalSettings, MetricsSettings, TracingSettings
 from protocol.names import Grammar
 from protocol.states import State
 from tests.e2e.commands import dropgate
@@ -24,6 +25,9 @@ OPERATIONS = (DOCS / "operations.md").read_text(encoding="utf-8")
         ("`[drop.NAME]`", DropSettings),
         ("`[[route]]`", RouteSettings),
         ("`[ledger]`", LedgerSettings),
+        ("`[journal]`", JournalSettings),
+        ("`[metrics]`", MetricsSettings),
+        ("`[tracing]`", TracingSettings),
     ],
 )
 def test_every_key_of_the_configuration_is_explained(heading: str, model: type[BaseModel]) -> None:
