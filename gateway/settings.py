@@ -115,6 +115,11 @@ class Settings(BaseSettings):
         )
         return Drop(endpoint, settings.rules(), tuple(settings.groups), key, clock, circuit)
 
+    @property
+    def folder(self) -> Path:
+        """What relative paths are relative to: the folder of the file."""
+        return self._folder
+
     def share_circuits_with(self, earlier: "Settings") -> None:
         """Goes on with what is known of endpoints that are away: routes that a reload leaves alone know it as well."""
         self._circuits = earlier._circuits

@@ -70,6 +70,7 @@ class Destination:
     records: Records
     counter: bool = False  # numbers are its own counter's, not the source's
     original_names: bool = False  # a plain folder, and no drop
+    traced: bool = False  # the item's trace goes on with it
     one_of_several: bool = False  # the others must not wait for it, and what it has is always recorded
     clock: Clock = field(default_factory=Clock)
     backoff: Backoff = field(default_factory=lambda: Backoff(base=1.0, largest=60.0))
@@ -82,7 +83,7 @@ class Destination:
         """A way there for one worker. Raises UnfitDrop and transport errors."""
         if self.original_names:
             return IntoFolder(ToFolder(connect(self.drop.endpoint), original_names=True, progress=progress))
-        return Forward(self.drop.producer(Patience(attempts=2) if self.one_of_several else None), progress)
+        return Forward(self.drop.producer(Patience(attempts=2) if self.one_of_several else None), progress, self.traced)
 
     @property
     def records_always(self) -> bool:

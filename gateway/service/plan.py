@@ -8,14 +8,15 @@ from gateway.handoff.ordering import Strictness
 from gateway.ledgers import open_configured
 from gateway.sections import RouteSettings
 from gateway.service.runner import End, Route
+from gateway.service.tracing import NO_TRACING, Tracing
 from gateway.settings import Settings
 from gateway.times import parse_window, rate
 
 
-def routes_of(settings: Settings) -> list[Route]:
-    """Every route. Raises ConfigurationError for a file, such as a key, that cannot be used."""
+def routes_of(settings: Settings, tracing: Tracing = NO_TRACING) -> list[Route]:
+    """Every route, traced by `tracing`. Raises ConfigurationError for a file, such as a key, that cannot be used."""
     drops = {name: settings.open_drop(name) for route in settings.route for name in (route.from_, *route.to)}
-    return [_route(settings, route, drops) for route in settings.route]
+    return [replace(_route(settings, route, drops), tracing=tracing) for route in settings.route]
 
 
 def _route(settings: Settings, route: RouteSettings, drops: dict[str, Drop]) -> Route:

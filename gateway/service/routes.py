@@ -11,6 +11,7 @@ from gateway.errors import DeliveryFailed, HandlerFailed, SourceFailed
 from gateway.handoff.consumer import Delivery
 from gateway.handoff.contents import DropPayload, Progress, ignore_progress
 from gateway.handoff.producer import Producer, producer_fact
+from gateway.service.tracing import context_of, forwarded_meta
 from protocol.contents import Payload
 from protocol.errors import (
     Anomaly,
@@ -41,6 +42,7 @@ class Forward:
 
     destination: Producer
     progress: Progress = ignore_progress
+    traced: bool = False  # the manifest carries the item's trace on
 
     def __call__(self, delivery: Delivery) -> None:
         delivery.outcome = self.deliver(delivery, delivery.item.number)
@@ -91,7 +93,11 @@ class Forward:
         key = delivery.key if all(payload.digest for payload in delivery.contents.payloads) else None
         if manifest is None:
             return Draft(delivery.item.group, files, key, producer_fact(), {})
-        return Draft(delivery.item.group, files, key, manifest.producer, dict(manifest.meta))
+        meta: dict[str, object] = dict(manifest.meta)
+        if self.traced:
+            trace = context_of(meta, delivery.key)
+            meta = forwarded_meta(meta, trace, signed=manifest.signature is not None)
+        return Draft(delivery.item.group, files, key, manifest.producer, meta)
 
     def _compares(self, payload: Payload) -> bool:
         """Whether the destination hashes with the algorithm that the source's token names, so that once is enough."""

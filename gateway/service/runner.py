@@ -36,7 +36,8 @@ from gateway.service.filters import Filter
 from gateway.service.loop import Loop, run_all
 from gateway.service.records import Records
 from gateway.service.telling import Progress, Teller
-from gateway.service.transitions import Hub
+from gateway.service.tracing import NO_TRACING, ItemSpan, Tracing, traceparent_of
+from gateway.service.transitions import Hub, What
 from gateway.times import Window, is_open, next_opening
 from protocol.errors import ProtocolError
 from protocol.names import Name
@@ -104,6 +105,7 @@ class Route:
     windows: tuple[Window, ...] = ()
     timezone: str | None = None
     settings: object = None
+    tracing: Tracing = NO_TRACING
 
     def view(self) -> RouteView:
         """The route as the board shows it."""
@@ -186,8 +188,7 @@ class Runner:
     def _tell_of(self, error: Exception, tries: int) -> float:
         """Shows what is wrong, and says for how many seconds the route waits before it tries again."""
         if self._is_away(error):
-            self._set(RouteState.AWAY, str(error))
-            log.warning("endpoint away, trying again", route=self.route.title, error=str(error))
+            self._trouble(error)
             return _AWAY.delay(tries, self._clock)
         known = isinstance(error, GatewayError | TransportError | ProtocolError)
         text = str(error) if known else f"a fault of dropgate itself, please report it: {type(error).__name__}: {error}"
@@ -226,6 +227,7 @@ class Runner:
             counter=self.route.counter,
             original_names=self.route.original_names,
             one_of_several=len(self.route.ends) > 1,
+            traced=self.route.tracing is not NO_TRACING,
             clock=self._clock,
         )
 
@@ -235,7 +237,14 @@ class Runner:
         route = self.route
         beat = partial(self._board.beat, route.title)
         progress = Progress(self._teller, self._board, self._interrupted, throttle, len(route.ends), beat)
-        fan_out = FanOut(waiting, progress.advance, self._teller.step)
+        span: list[ItemSpan] = []
+
+        def tell(what: What, delivery: Delivery, destination: str, text: str) -> None:
+            self._teller.step(what, delivery, destination, text)
+            for one in span:
+                _trace(one, what, destination, text)
+
+        fan_out = FanOut(waiting, progress.advance, tell)
         stack.callback(fan_out.close)
         fan_out.connect()
         wanted = Filter(route.source.rules, route.suffixes, route.meta) if route.suffixes or route.meta else None
@@ -243,8 +252,11 @@ class Runner:
         def handle(delivery: Delivery) -> None:
             progress.begin(delivery)
             try:
-                fan_out(delivery)
+                with self._traced(delivery) as one:
+                    span[:] = [one]
+                    fan_out(delivery)
             finally:
+                span.clear()
                 progress.end()
                 self._board.set_away(route.title, waiting.away())
 
@@ -271,6 +283,13 @@ class Runner:
         return lambda: (loop.run_once if self._once else loop.run)(consumer)
 
     # In a worker's thread.
+
+    def _traced(self, delivery: Delivery) -> contextlib.AbstractContextManager[ItemSpan]:
+        manifest = delivery.contents.manifest
+        meta = manifest.meta if manifest is not None else {}
+        item = f"{delivery.item.group}{delivery.rules.grammar.digits(delivery.item.number)}"
+        created = manifest.created if manifest is not None else ""
+        return self.route.tracing.item(self.route.title, item, delivery.key, traceparent_of(meta), created)
 
     def _turn(self, closed: bool) -> None:
         self._board.beat(self.route.title)
@@ -301,3 +320,13 @@ class Runner:
             self.item_failed = self.item_failed or event.result is not Result.LOST
             log.warning(event.result.value, **fields, error=event.error)
         self._teller.event(event)
+
+
+def _trace(span: ItemSpan, what: What, destination: str, text: str) -> None:
+    match what:
+        case What.PUBLISHED:
+            span.published(destination)
+        case What.KNOWN:
+            span.known(destination)
+        case What.REFUSED:
+            span.refused(destination, text)
