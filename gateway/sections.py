@@ -127,9 +127,9 @@ class DropSettings(Section):
     ready_max_age: _Hours = None
     """Hours after which a worker's sweep tells of ready items that nobody takes."""
     after_max_age: _Hours = None
-    """Hours after which after images are moved into archive/<day>/."""
+    """Hours after which after images are moved into archive/DAY/."""
     after_keep: Annotated[int, Field(ge=0)] | None = None
-    """So many after images of a group stay; the older ones are moved into archive/<day>/."""
+    """So many after images of a group stay; the older ones are moved into archive/DAY/."""
     receipts: bool = False
     """Write what became of each item beside its after or error image, and carry it back to the source."""
 

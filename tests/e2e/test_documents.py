@@ -6,35 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from pydantic import BaseModel
 
-from gateway.sections import DropSettings, EndpointSettings, LedgerSettings, RouteSettings
-from gateway.service_sections import JournalSettings, MetricsSettings, TracingSettings
 from protocol.names import Grammar
 from protocol.states import State
 from tests.e2e.commands import dropgate
 
 DOCS = Path(__file__).parents[2] / "docs"
 OPERATIONS = (DOCS / "operations.md").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize(
-    ("heading", "model"),
-    [
-        ("`[endpoint.NAME]`", EndpointSettings),
-        ("`[drop.NAME]`", DropSettings),
-        ("`[[route]]`", RouteSettings),
-        ("`[ledger]`", LedgerSettings),
-        ("`[journal]`", JournalSettings),
-        ("`[metrics]`", MetricsSettings),
-        ("`[tracing]`", TracingSettings),
-    ],
-)
-def test_every_key_of_the_configuration_is_explained(heading: str, model: type[BaseModel]) -> None:
-    section = OPERATIONS.split(f"### {heading}\n", 1)[1].split("\n## ", 1)[0].split("\n### ", 1)[0]
-    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
-    explained = {key for row in rows for key in re.findall(r"`([a-z_]+)`", row)}
-    assert explained == {field.alias or name for name, field in model.model_fields.items()}
 
 
 def test_every_fact_that_a_command_is_told_is_explained(tmp_path: Path) -> None:
