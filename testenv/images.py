@@ -42,26 +42,31 @@ def build_missing(say: Say) -> None:
 
     Raises `CannotBuild`, `packages.InstallFailed`.
     """
-    absent = missing()
-    if not absent:
-        return
+    for service in missing():
+        build(tag(service), COMPOSE / service.folder / "Dockerfile", COMPOSE, say)
+
+
+def build(name: str, dockerfile: Path, context: Path, say: Say) -> None:
+    """Builds one image, on a base that is pulled or made here; what is as it was is not built again.
+
+    Raises `CannotBuild`, `packages.InstallFailed`.
+    """
     base = _base(say)
-    for service in absent:
-        say(f"building the image of {service.folder}")
-        try:
-            engine.docker(
-                "build",
-                # The host's own network: a bridge may have no way out, or no name server.
-                "--network=host",
-                f"--build-arg=BASE={base}",
-                *_proxy_arguments(),
-                f"--tag={tag(service)}",
-                f"--file={COMPOSE / service.folder / 'Dockerfile'}",
-                str(COMPOSE),
-                patience=_BUILD_PATIENCE,
-            )
-        except engine.EngineFailed as error:
-            raise CannotBuild(f"the image of {service.folder} cannot be built: {error}") from error
+    say(f"building the image {name}")
+    try:
+        engine.docker(
+            "build",
+            # The host's own network: a bridge may have no way out, or no name server.
+            "--network=host",
+            f"--build-arg=BASE={base}",
+            *_proxy_arguments(),
+            f"--tag={name}",
+            f"--file={dockerfile}",
+            str(context),
+            patience=_BUILD_PATIENCE,
+        )
+    except engine.EngineFailed as error:
+        raise CannotBuild(f"the image {name} cannot be built: {error}") from error
 
 
 def _base(say: Say) -> str:

@@ -12,6 +12,9 @@ SERVERS = ("openssh-server", "openssh-sftp-server", "openssh-client", "samba", "
 # For the page: a browser, and a font, which it does not bring along.
 BROWSER = ("chromium", "fonts-dejavu-core")
 ENGINE = ("docker.io", "iptables")
+# For deploy/: what reads the unit, and what brings the demonstration up.
+DEPLOY = ("systemd",)
+COMPOSE = ("docker-compose",)
 
 _POLICY = Path("/usr/sbin/policy-rc.d")  # what the packages' scripts ask before they start a service
 _DENIAL = "#!/bin/sh\n# Of dropgate's tests, for as long as they install packages.\nexit 101\n"

@@ -19,7 +19,7 @@ LARGEST_EXPOSURE = 2.0  # of 10, as systemd counts; a unit without any hardening
 @pytest.fixture(scope="module")
 def unit(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The unit with the command of this environment; systemd wants it to be there."""
-    packages.install(("systemd",))
+    packages.install(packages.DEPLOY)
     path = tmp_path_factory.mktemp("unit") / "dropgate.service"
     path.write_text(UNIT.read_text(encoding="utf-8").replace("/opt/dropgate/bin/dropgate", DROPGATE), encoding="utf-8")
     return path
