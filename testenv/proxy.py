@@ -51,6 +51,7 @@ class Proxy:
         self._target = (host, port)
         self._delay = 0.0
         self._silent = False
+        self._refuses = False
         self._trigger: Trigger | None = None
         self._links: set[_Link] = set()
         self.accepted = 0  # connections so far
@@ -72,6 +73,15 @@ class Proxy:
     def cut(self) -> None:
         """Resets all connections now. New ones are served."""
         self._call(self._reset_all)
+
+    def refuse(self) -> None:
+        """Resets all connections, and every new one at once, as where no server listens, until `heal`."""
+
+        def refuse() -> None:
+            self._refuses = True
+            self._reset_all()
+
+        self._call(refuse)
 
     def black_hole(self) -> None:
         """From now on bytes are accepted and go nowhere, in both directions, on old connections and new ones."""
@@ -97,7 +107,7 @@ class Proxy:
         """Behaves well again. Connections that have lost bytes are reset: no network resumes a stream with a hole in it."""
 
         def heal() -> None:
-            self._delay, self._silent, self._trigger = 0.0, False, None
+            self._delay, self._silent, self._refuses, self._trigger = 0.0, False, False, None
             for link in [link for link in self._links if link.lost_bytes]:
                 self._drop(link)
             for link in self._links:
@@ -165,6 +175,9 @@ class Proxy:
             link.tasks.append(self._loop.create_task(self._serve(link)))
 
     async def _serve(self, link: _Link) -> None:
+        if self._refuses:
+            self._drop(link)
+            return
         if self._silent:
             link.lost_bytes = True  # those that the server would have said first
         else:
