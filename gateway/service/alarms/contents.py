@@ -82,6 +82,12 @@ def ready_items(picture: Picture, memory: Memory, limits: Limits, now: float) ->
         ready = snapshot.in_state(State.READY)
         known = memory.ready.setdefault(view.name, ReadyItems())
         _note_ready(known, view, ready, now)
+        if view.server_time is None and not known.is_judged:
+            # Seen to wait before a restart, and no clock says for how long.
+            for one in ready:
+                if _ready_id(view, one.item.group) in memory.firing:
+                    known.since[one.item] = now - limits.ready_age
+        known.is_judged = True
         if view.name not in used or not limits.ready_age:
             continue
         waiting: defaultdict[str, list[tuple[float, ItemId]]] = defaultdict(list)
@@ -134,6 +140,10 @@ def _opened(picture: Picture, memory: Memory, drop: str, group: str) -> float:
     return max((memory.opened.get(route.title, -math.inf) for route in takers), default=-math.inf)
 
 
+def _ready_id(view: DropView, group: str) -> str:
+    return f"ready:{view.name}:{group}"
+
+
 def _ready_alarm(picture: Picture, view: DropView, group: str, oldest: tuple[float, ItemId], count: int, now: float) -> Alarm:
     age, item = oldest
     takers = [route for route in picture.routes if route.source == view.name and group in route.groups]
@@ -144,7 +154,7 @@ def _ready_alarm(picture: Picture, view: DropView, group: str, oldest: tuple[flo
     else:
         advice = "No route of this gateway takes it: look whether its consumer is running, and whether it takes this group."
     return Alarm(
-        id=f"ready:{view.name}:{group}",
+        id=_ready_id(view, group),
         kind="ready",
         about=about,
         title=f"{about}: {words.many(count, 'ready item')} not taken, the oldest for {words.long(age)}",

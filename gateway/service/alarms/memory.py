@@ -34,6 +34,7 @@ class ReadyItems:
 
     looked: str = ""
     is_timed: bool = False  # a look knew the server's clock
+    is_judged: bool = False  # this process has looked
     since: dict[ItemId, float] = field(default_factory=dict)
 
 
