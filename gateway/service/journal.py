@@ -6,7 +6,6 @@ It tells what happened; nothing is decided by it. So it never holds the hand-off
 import json
 import os
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +21,7 @@ from gateway.service.transitions import Transition
 log: structlog.stdlib.BoundLogger = structlog.get_logger("dropgate")
 
 FILE_NAME = "journal.jsonl"
+_BLOCK = 64 * 1024  # bytes
 _AT = b'{"at":"'  # how each of our lines begins
 
 
@@ -153,24 +153,40 @@ def read_journal(path: Path, wanted: Wanted | None = None, limit: int | None = N
     wanted = wanted or Wanted()
     files = open_files(path)
     try:
-        yield from _last([_select(file, wanted) for file in files], limit)
+        if limit is not None:
+            yield from _last(files, wanted, limit)
+            return
+        for file in files:
+            yield from _select(file, wanted)
     finally:
         close_files(files)
 
 
-def _last(parts: list[Iterator[Transition]], limit: int | None) -> Iterator[Transition]:
-    """All of the parts, or the last `limit`; of the earlier parts no more is read than that takes."""
-    if limit is None:
-        for part in parts:
-            yield from part
-        return
-    found: list[deque[Transition]] = []
-    for part in reversed(parts):
-        if limit > 0:
-            found.append(deque(part, limit))
-            limit -= len(found[-1])
-    for some in reversed(found):
-        yield from some
+def _last(files: list[BinaryIO], wanted: Wanted, limit: int, end: int | None = None) -> list[Transition]:
+    """The last `limit`, oldest first. No more is read than that takes; of the last file nothing behind `end`."""
+    needles, found = wanted.needles(), list[Transition]()
+    for file in reversed(files):
+        for line in _backwards(file, end):
+            if len(found) >= limit:
+                return found[::-1]
+            one = _parsed(line, needles, wanted)
+            if one is not None:
+                found.append(one)
+        end = None
+    return found[::-1]
+
+
+def _backwards(file: BinaryIO, end: int | None) -> Iterator[bytes]:
+    """The lines of a file, the last first, without their newlines; it begins with what stands behind the last newline."""
+    place = file.seek(0, os.SEEK_END) if end is None else end
+    first = b""
+    while place > 0:
+        begin = max(0, place - _BLOCK)
+        file.seek(begin)
+        first, *lines = (file.read(place - begin) + first).split(b"\n")
+        yield from reversed(lines)
+        place = begin
+    yield first
 
 
 def tail_journal(
@@ -197,7 +213,14 @@ class _Follower:
         files = open_files(self.path)
         self._at = files[-1] if files else None
         try:
-            yield from _last([self._lines(file, last=file is self._at) for file in files], limit)
+            if limit is not None:
+                end = _end_of_lines(files[-1]) if files else 0
+                yield from _last(files, self.wanted, limit, end)
+                for file in files[-1:]:
+                    file.seek(end)
+            else:
+                for file in files:
+                    yield from self._lines(file, last=file is self._at)
             close_files(files[:-1])
             while wait():
                 yield from self._new()
@@ -249,6 +272,12 @@ class _Follower:
             one = _parsed(whole, needles, self.wanted)
             if one is not None:
                 yield one
+
+
+def _end_of_lines(file: BinaryIO) -> int:
+    """Where a line that has not been ended begins: the end of the file, unless somebody is writing."""
+    end = file.seek(0, os.SEEK_END)
+    return end - len(next(_backwards(file, end)))
 
 
 def _select(file: BinaryIO, wanted: Wanted) -> Iterator[Transition]:

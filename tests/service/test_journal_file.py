@@ -84,6 +84,30 @@ def test_only_what_is_asked_for_is_read(journal: Journal) -> None:
     assert len([*read_journal(journal.file, Wanted(drop="other"))]) == 5
 
 
+@pytest.mark.parametrize("limit", [1, 999, 2500, 3000, 9999])
+def test_the_last_steps_are_read_over_files_and_whatever_their_length(file: Path, limit: int) -> None:
+    with closing(Journal(file, 400_000, 8)) as journal:
+        for number in range(3000):
+            journal.record(step(number, text="x" * (number % 7) * 50))
+        assert [one.sequence for one in journal.read(limit=limit)] == [f"{n:010}" for n in range(max(0, 3000 - limit), 3000)]
+        assert numbered(file)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 5])
+def test_following_may_begin_in_the_middle_of_a_line(
+    journal: Journal, file: Path, follow: Callable[..., "Follower"], limit: int
+) -> None:
+    journal.record(step(1))
+    line = file.read_bytes()
+    with file.open("ab", buffering=0) as torn:
+        torn.write(line[:-1])
+        follower = follow(None, limit)
+        assert follower.take(min(limit, 1)) == [step(1)] * min(limit, 1)
+        assert follower.looked.acquire(timeout=PATIENCE)
+        torn.write(b"\n")
+    assert follower.take(1) == [step(1)], "once it is whole"
+
+
 def test_an_item_is_not_another_whose_name_it_is_part_of(journal: Journal) -> None:
     journal.record(step(1, text='about "orders_0000000012"'))
     journal.record(step(12))
@@ -303,9 +327,12 @@ def test_following_tells_only_what_is_asked_for(journal: Journal, follow: Callab
     assert follower.take(1) == [step(2, What.FAILED)]
 
 
-def test_following_waits_for_the_end_of_a_line(journal: Journal, file: Path, follow: Callable[..., Follower]) -> None:
+@pytest.mark.parametrize("limit", [None, 5])
+def test_following_waits_for_the_end_of_a_line(
+    journal: Journal, file: Path, follow: Callable[..., Follower], limit: int | None
+) -> None:
     journal.record(step(1))
-    follower = follow()
+    follower = follow(None, limit)
     assert follower.take(1) == [step(1)]
     line = file.read_bytes()
     with file.open("ab", buffering=0) as torn:
