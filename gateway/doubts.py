@@ -2,6 +2,7 @@
 
 import stat
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -33,6 +34,27 @@ def unusable_files(settings: Settings) -> list[Fault]:
             else:
                 found.setdefault(key, Fault(key, str(error)))
     return list(found.values())
+
+
+def missing_extras(settings: Settings) -> list[Fault]:
+    """Parts of the configuration that need libraries which are not installed here."""
+    ledger = settings.ledger.url
+    wanted: tuple[tuple[KeyPath, bool, tuple[str, ...], str], ...] = (
+        (("web",), settings.web is not None, ("starlette", "uvicorn", "jinja2", "argon2", "itsdangerous"), "web"),
+        (("tracing",), settings.tracing is not None, ("opentelemetry", "opentelemetry.sdk"), "otel"),
+        (
+            ("ledger", "url"),
+            ledger is not None and ledger.get_secret_value().startswith("postgresql:"),
+            ("psycopg",),
+            "postgresql",
+        ),
+    )
+    return [
+        Fault(key, f"this needs the extra: pip install 'dropgate[{extra}]'")
+        for key, asked, modules, extra in wanted
+        # One after the other: a module within one that is not there cannot even be looked for.
+        if asked and not all(find_spec(module) is not None for module in modules)
+    ]
 
 
 def _named_files(settings: Settings) -> Iterator[tuple[KeyPath, Path]]:

@@ -10,9 +10,9 @@ import typer
 
 from gateway.cli.common import DONE, ENDPOINT, USAGE, failures_end_well, say, say_json
 from gateway.cli.options import Json
-from gateway.cli.probing import Answer, Job, ask_all, drop_job, endpoint_job
+from gateway.cli.probing import Answer, Job, ask_all, drop_job, endpoint_job, ledger_job
 from gateway.cli.signals import interrupted_by_sigterm
-from gateway.doubts import doubts, unusable_files
+from gateway.doubts import doubts, missing_extras, unusable_files
 from gateway.errors import ConfigurationError
 from gateway.faults import Fault, FaultyConfiguration
 from gateway.handoff.ledger.open import is_database, open_ledger
@@ -79,7 +79,7 @@ class _Report:
         except ConfigurationError as error:
             self.tell("error", Fault((), str(error)))
         else:
-            faults = [*unusable_files(settings), *_ledger_faults(settings)]
+            faults = [*missing_extras(settings), *unusable_files(settings), *_ledger_faults(settings)]
             self.tell_all("error", faults)
             return None if faults else settings
         return None
@@ -118,6 +118,9 @@ class _Report:
         jobs = [drop_job(f"drop.{name}", settings.open_drop(name), _groups(settings, name)) for name in settings.drop]
         used = {drop.endpoint for drop in settings.drop.values()}
         jobs += [endpoint_job(f"endpoint.{n}", settings.open_endpoint(n)) for n in settings.endpoint if n not in used]
+        url = settings.ledger.url.get_secret_value() if settings.ledger.url is not None else ""
+        if url.lower().startswith("postgresql:"):
+            jobs.append(ledger_job(url))
         for job, answer in ask_all(jobs, within, time.monotonic):
             level = "failed" if answer.trouble else "ok"
             self._count[level] += 1

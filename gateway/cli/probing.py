@@ -9,6 +9,7 @@ from gateway.drop import Drop
 from gateway.errors import GatewayError
 from gateway.handoff.connection import Connection, Patience
 from gateway.handoff.driver import Driver
+from gateway.handoff.ledger.open import open_database
 from gateway.handoff.owner import new_owner
 from gateway.handoff.probe import check_groups, probe
 from protocol.errors import ProtocolError
@@ -60,6 +61,25 @@ def endpoint_job(name: str, endpoint: Endpoint) -> Job:
             return Answer("", transport.capabilities)
 
     return Job(name, str(endpoint.location), _host(endpoint), ask)
+
+
+def ledger_job(url: str) -> Job:
+    """A ledger's server, which is logged in to; its tables are neither looked at nor made."""
+    from sqlalchemy.exc import SQLAlchemyError  # which takes a while to import
+
+    from gateway.handoff.ledger.engines import reason_of
+
+    database = open_database(url)
+
+    def ask() -> Answer:
+        try:
+            with database.reads.connect() as connection:
+                connection.exec_driver_sql("SELECT 1")
+        except SQLAlchemyError as error:
+            return Answer(f"{reason_of(error)}; {database.advice}")
+        return Answer()
+
+    return Job("ledger", database.name, ("postgresql", database.name, None), ask)
 
 
 def ask_all(jobs: Sequence[Job], within: float, monotonic: Callable[[], float]) -> Iterator[tuple[Job, Answer]]:

@@ -4,11 +4,15 @@ import json
 import os
 import socket
 import subprocess
+import sys
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
+from testenv.postgres import Postgres
 from testenv.servers import SftpServer, SmbServer
+from testenv.spec import free_port
 from tests.cli.golden_files import BAD, said_of
 from tests.cli.tools import WITHIN, Ended, Place
 from tests.e2e.commands import DROPGATE
@@ -93,6 +97,38 @@ class TestWhatCannotBeRead:
             "error    drop.out.width: a whole number is wanted (the environment sets it)",
             "error    drop.out.gruops: this key is not known; is `groups` meant? (the environment sets it)",
         ], "and no line of the file, which is right"
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "told"),
+    [
+        ("starlette", "[web]\n", "line 9: web: this needs the extra: pip install 'dropgate[web]'"),
+        (
+            "opentelemetry",
+            '[tracing]\nendpoint = "http://127.0.0.1:4318"\n',
+            "tracing: this needs the extra: pip install 'dropgate[otel]'",
+        ),
+        (
+            "psycopg",
+            '[ledger]\nurl = "postgresql://h/d"\n',
+            "ledger.url: this needs the extra: pip install 'dropgate[postgresql]'",
+        ),
+    ],
+)
+def test_a_library_that_is_not_installed_is_told(place: Place, module: str, text: str, told: str) -> None:
+    place.write("dropgate.toml", GOOD + text)
+    code = f"import sys; sys.modules[{module!r}] = None; from gateway.cli.main import main; sys.argv[1:] = ['check']; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=place.folder,
+        env=place.environment(),
+        capture_output=True,
+        text=True,
+        timeout=WITHIN,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert told in done.stdout
 
 
 class TestDoubts:
@@ -236,6 +272,26 @@ class TestConnect:
         assert "4 of 7 places cannot be used" in ended.out.splitlines()[-1]
         assert "geheim" not in ended.out + ended.err
         assert "Traceback" not in ended.err
+
+    def test_the_ledgers_server_is_logged_in_to_and_nothing_is_made_there(self, place: Place, postgres: Postgres) -> None:
+        place.drop("out")
+        place.drop("in")
+        url = postgres.empty_database()
+        place.write("dropgate.toml", GOOD)
+        ended = place.run("check", "--connect", "--json", environment={"DROPGATE_LEDGER__URL": url})
+        assert ended.code == 0
+        (ledger,) = (one for one in ended.objects if one["key"] == "ledger")
+        assert ledger["level"] == "ok"
+        assert postgres.sql("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'", url.rpartition("/")[2]) == "0"
+
+        wrong = url.replace(f":{postgres.port}/", f":{free_port()}/")
+        ended = place.run("check", "--connect", environment={"DROPGATE_LEDGER__URL": wrong})
+        assert ended.code == 3
+        (told,) = (line for line in ended.out.splitlines() if line.startswith("failed"))
+        assert "refused" in told
+        assert "see whether the server runs" in told
+        assert quote(postgres.password, safe="") not in told
+        assert postgres.password not in told
 
     def test_what_an_alarm_would_be_raised_for_is_told(self, place: Place) -> None:
         place.drop("out")

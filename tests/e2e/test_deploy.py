@@ -25,6 +25,7 @@ from tests.e2e.commands import DROPGATE, clean_environment
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
+DOCKERFILE = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
 GATEWAY, POSTGRESQL = "dropgate-testenv-gateway", "dropgate-testenv-postgresql"
 CONFIGURATION = (
@@ -88,6 +89,15 @@ class InContainer:
         found: dict[str, Any] = json.loads(engine.docker("inspect", self.name))[0]
         return found
 
+    def is_healthy(self) -> bool:
+        command = re.search(r"^HEALTHCHECK .*?CMD (\[.*\])$", DOCKERFILE, re.MULTILINE | re.DOTALL)
+        assert command is not None
+        try:
+            engine.docker("exec", self.name, *json.loads(command[1]))
+        except engine.EngineFailed:
+            return False
+        return True
+
     def stop(self) -> int:
         engine.docker("stop", "--time=60", self.name, patience=90)
         code: int = self.inspect()["State"]["ExitCode"]
@@ -102,13 +112,19 @@ class AsProcess:
 
     def __init__(self, folder: Path) -> None:
         self._log = folder / "log"
-        environment = clean_environment(XDG_STATE_HOME=str(folder / "state"))
+        self._metrics = f"127.0.0.1:{free_port()}"
+        environment = clean_environment(XDG_STATE_HOME=str(folder / "state"), DROPGATE_METRICS__LISTEN=self._metrics)
         with self._log.open("wb") as log:
             command = [DROPGATE, "run", str(folder / "dropgate.toml")]
             self._process = subprocess.Popen(command, env=environment, stderr=log, process_group=0)
 
     def log(self) -> str:
         return self._log.read_text(encoding="utf-8", errors="replace")
+
+    def is_healthy(self) -> bool:
+        code = "import sys, urllib.request as r; r.urlopen(sys.argv[1], timeout=4)"
+        command = [sys.executable, "-c", code, f"http://{self._metrics}/healthz"]
+        return subprocess.run(command, capture_output=True, timeout=WITHIN, check=False).returncode == 0
 
     def stop(self) -> int:
         self._process.terminate()
@@ -131,6 +147,7 @@ def test_the_gateway_carries_an_item_and_ends_when_it_is_told(folder: Path, requ
         print(f"started after {time.monotonic() - begun:.2f} s, {'container and all' if contained else 'as a process'}")  # noqa: T201
         until(lambda: (folder / "in" / "orders_0000000001.csv").exists(), "the item", running.log)
         until(lambda: (folder / "out" / "A_orders_0000000001.manifest.json").exists(), "its after image", running.log)
+        until(running.is_healthy, "a good health", running.log)
         begun = time.monotonic()
         assert running.stop() == 0, running.log()
         print(f"stopped after {time.monotonic() - begun:.2f} s")  # noqa: T201
