@@ -10,6 +10,7 @@ import typer
 from gateway.cli.check import check
 from gateway.cli.init import init
 from gateway.cli.log import log
+from gateway.cli.password import hash_password
 from gateway.cli.receive import receive
 from gateway.cli.replay import replay
 from gateway.cli.run import run
@@ -44,7 +45,7 @@ def _options(
     """Options before the command."""
 
 
-for command in (send, receive, run, status, sweep, replay, log, check, init, schema):
+for command in (send, receive, run, status, sweep, replay, log, check, init, schema, hash_password):
     app.command()(command)
 
 

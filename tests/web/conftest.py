@@ -114,6 +114,6 @@ def shoot() -> Callable[[Page, str], None]:
     REPORTS.mkdir(parents=True, exist_ok=True)
 
     def take(page: Page, name: str) -> None:
-        page.screenshot(path=REPORTS / f"{name}.png", full_page=True)
+        page.screenshot(path=REPORTS / f"{name}.png", full_page=page.locator("dialog[open]").count() == 0)
 
     return take

@@ -60,7 +60,7 @@ def _card(site: Site, view: DropView, row: Row, csrf: str) -> Element:
             "header",
             {},
             h("h2", {}, link(item_path(view.name, row.title), row.title, "name")),
-            state("error", pressed and f"{pressed} just now"),
+            state("done", f"{pressed} just now") if pressed else state("error"),
             h("span", {"class": "faint"}, "in ", link(drop_path(view.name), view.name), f", {size(row.size)}, "),
             h("span", {"class": "faint"}, when(utc(row.at), "age"), " ago") if row.at is not None else None,
         ),

@@ -51,15 +51,15 @@ def link(path: str, text: str, kind: str = "") -> Element:
     return h("a", {"href": path} | ({"class": kind} if kind else {}), text)
 
 
-def button(action: str, text: str, csrf: str, *, back: str, kind: str = "", ask: str = "") -> Element:
+def button(action: str, text: str, about: str, csrf: str, *, back: str, kind: str, ask: str) -> Element:
     """A form of one button. `ask` is what has to be confirmed first; `back` where to go afterwards, "story" or "errors"."""
-    form = {"method": "post", "action": action, "class": "act"} | ({"data-ask": ask, "data-verb": text} if ask else {})
+    form = {"method": "post", "action": action, "class": "act", "data-ask": ask, "data-verb": text}
     return h(
         "form",
         form,
         h("input", {"type": "hidden", "name": "csrf", "value": csrf}),
         h("input", {"type": "hidden", "name": "back", "value": back}),
-        h("button", {"type": "submit"} | ({"class": kind} if kind else {}), text),
+        h("button", {"type": "submit", "class": kind, "aria-label": f"{text} {about}"}, text),
     )
 
 
@@ -69,6 +69,7 @@ def actions(drop: str, title: str, payloads: list[str], csrf: str, *, back: str,
         button(
             item_path(drop, title, "/replay"),
             "Replay",
+            title,
             csrf,
             back=back,
             kind="main",
@@ -80,6 +81,7 @@ def actions(drop: str, title: str, payloads: list[str], csrf: str, *, back: str,
             button(
                 item_path(drop, title, "/discard"),
                 "Discard",
+                title,
                 csrf,
                 back=back,
                 kind="danger",
