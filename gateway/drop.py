@@ -25,6 +25,7 @@ from gateway.handoff.ledger.base import Ledger
 from gateway.handoff.owner import new_owner
 from gateway.handoff.probe import check_groups, probe
 from gateway.handoff.producer import Outgoing, Producer
+from gateway.handoff.slots import Slots
 from protocol.procedures import look
 from protocol.rules import Rules
 from protocol.signature import sign
@@ -50,6 +51,7 @@ class Drop:
     signing_key: Ed25519PrivateKey | None = None
     clock: Clock = field(default_factory=Clock)
     circuit: Circuit | None = None  # shared by the drops of one endpoint
+    slots: Slots | None = None  # as well, where it takes only so many connections
 
     @classmethod
     def at(cls, url: str, *, rules: Rules | None = None, groups: tuple[str, ...] = ()) -> "Drop":
@@ -91,7 +93,7 @@ class Drop:
         """
         # One try a beat: the next beat is soon, and a lease must not be renewed late by a patient connection.
         patience = Patience(attempts=1)
-        return Heartbeat(lambda: self._driver(patience), self.rules, platform.node(), self.clock, ttl)
+        return Heartbeat(lambda: self._driver(patience, short=True), self.rules, platform.node(), self.clock, ttl)
 
     def consumer(
         self,
@@ -120,11 +122,11 @@ class Drop:
         with self.driver() as driver:
             return driver.run(look.snapshot(self.rules))
 
-    def _driver(self, patience: Patience | None = None) -> Driver:
+    def _driver(self, patience: Patience | None = None, *, short: bool = False) -> Driver:
         def open_transport() -> Transport:
             return connect(self.endpoint) if self.circuit is None else self.circuit.connect(lambda: connect(self.endpoint))
 
-        return Driver(Connection(open_transport, self.clock, patience), self.clock)
+        return Driver(Connection(open_transport, self.clock, patience, slots=self.slots, short=short), self.clock)
 
     def _check(self, driver: Driver, owner: str, groups: tuple[str, ...]) -> None:
         try:

@@ -10,6 +10,7 @@ from gateway.faults import Faults, refused, with_faults
 from gateway.handoff.heartbeat import DEFAULT_TTL, SHORTEST_TTL
 from gateway.handoff.ordering import OnError, OnGap, Ordering
 from gateway.handoff.probe import rivalry
+from gateway.handoff.slots import FEWEST
 from gateway.signing import check_public_key
 from gateway.times import known_zone, parse_window, rate
 from protocol.errors import InvalidName
@@ -71,7 +72,7 @@ class EndpointSettings(Section):
     """Seconds to reach the server and log in."""
     reply_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 60.0
     """Seconds for each single answer."""
-    max_connections: Annotated[int, Field(ge=1)] | None = None
+    max_connections: Annotated[int, Field(ge=FEWEST)] | None = None
     """At most so many connections to this endpoint at once, fairly shared; unless given, as many as the routes use."""
 
     @field_validator("url")

@@ -27,6 +27,7 @@ from gateway.faults import UNKNOWN, Fault, Faults, FaultyConfiguration, KeyPath,
 from gateway.handoff.circuit import Circuit
 from gateway.handoff.clock import Clock
 from gateway.handoff.ledger.open import is_database
+from gateway.handoff.slots import FEWEST, Slots
 from gateway.overrides import from_environment, from_secrets
 from gateway.sections import LISTS, DropSettings, EndpointSettings, LedgerSettings, RouteSettings, group_faults, list_keys
 from gateway.service_sections import (
@@ -81,6 +82,7 @@ class Settings(BaseSettings):
     expect: list[ExpectSettings] = []
     _folder: Path = PrivateAttr(default_factory=Path.cwd)
     _circuits: dict[tuple[str, str, int | None], Circuit] = PrivateAttr(default_factory=dict)
+    _slots: dict[tuple[str, int], Slots] = PrivateAttr(default_factory=dict)  # by endpoint and limit
 
     @classmethod
     def settings_customise_sources(
@@ -113,7 +115,11 @@ class Settings(BaseSettings):
         circuit = self._circuits.setdefault(
             (endpoint.location.scheme, endpoint.location.host, endpoint.location.port), Circuit(clock)
         )
-        return Drop(endpoint, settings.rules(), tuple(settings.groups), key, clock, circuit)
+        return Drop(endpoint, settings.rules(), tuple(settings.groups), key, clock, circuit, self._slots_of(settings.endpoint))
+
+    def _slots_of(self, name: str | None) -> Slots | None:
+        limit = self.endpoint[name].max_connections if name is not None else None
+        return None if name is None or limit is None else self._slots.setdefault((name, limit), Slots(limit))
 
     @property
     def folder(self) -> Path:
@@ -122,7 +128,7 @@ class Settings(BaseSettings):
 
     def share_circuits_with(self, earlier: "Settings") -> None:
         """Goes on with what is known of endpoints that are away: routes that a reload leaves alone know it as well."""
-        self._circuits = earlier._circuits
+        self._circuits, self._slots = earlier._circuits, earlier._slots
 
     def open_endpoint(self, name: str) -> Endpoint:
         """An endpoint by its name, for one that no drop uses. Raises ConfigurationError for a file that cannot be used."""
@@ -209,6 +215,7 @@ def _references(given: Mapping[str, Any]) -> Faults:
                 if isinstance(wanted, str) and wanted not in drops:
                     yield ("route", number, key), f"there is no [drop.{wanted}]{_known(wanted, drops)}"
         yield from _route_groups(number, _table(route), drops)
+        yield from _route_needs(number, _table(route), drops, endpoints)
     yield from _rivals([_table(route) for route in routes] if isinstance(routes, list) else [], drops)
     expected = given.get("expect")
     for number, expect in enumerate(expected if isinstance(expected, list) else ()):
@@ -222,6 +229,24 @@ def _journal_database(given: Mapping[str, Any]) -> Faults:
     ledger = _table(given.get("ledger")).get("url")
     if _table(given.get("journal")).get("database") and isinstance(ledger, str) and not is_database(ledger):
         yield ("journal", "database"), "needs an sqlite: or postgresql: ledger, and [ledger] url names another kind"
+
+
+def _route_needs(number: int, route: Mapping[str, Any], drops: Mapping[str, Any], endpoints: Mapping[str, Any]) -> Faults:
+    """What a route needs of its ends that they do not have."""
+    name = route.get("from")
+    source = _table(drops.get(name)) if isinstance(name, str) else {}
+    if route.get("meta") and source.get("signal", "manifest") != "manifest":
+        text = f"looks into manifests, and [drop.{name}] has signal = {source.get('signal')!r}"
+        yield ("route", number, "meta"), text
+    to = route.get("to")
+    for end in [to] if isinstance(to, str) else to if isinstance(to, list) else []:
+        there = _table(drops.get(end)).get("endpoint") if isinstance(end, str) else None
+        if there is None or there != source.get("endpoint"):
+            continue
+        limit = _table(endpoints.get(there)).get("max_connections")
+        if isinstance(limit, int) and limit == FEWEST:
+            text = f"a route has both ends here (route {number + 1}), so it needs {FEWEST + 1}: one each, and one for leases"
+            yield ("endpoint", there, "max_connections"), text
 
 
 def _route_groups(number: int, route: Mapping[str, Any], drops: Mapping[str, Any]) -> Faults:

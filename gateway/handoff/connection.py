@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from gateway.handoff.clock import Backoff, Clock
+from gateway.handoff.slots import Slots
 from transports.base import Transport
 from transports.errors import Unreachable
 
@@ -48,8 +49,19 @@ class Connection:
     changes whose failure is known to have changed nothing.
     """
 
-    def __init__(self, open_transport: Callable[[], Transport], clock: Clock, patience: Patience | None = None) -> None:
+    def __init__(
+        self,
+        open_transport: Callable[[], Transport],
+        clock: Clock,
+        patience: Patience | None = None,
+        *,
+        slots: Slots | None = None,
+        short: bool = False,
+    ) -> None:
+        """`slots` are those of an endpoint that takes only so many connections, `short` is that of `Slots.take`."""
         self._open = open_transport
+        self._slots = slots
+        self._short = short
         self._clock = clock
         self._patience = patience or Patience()
         self._transport: Transport | None = None
@@ -58,7 +70,13 @@ class Connection:
     def use(self) -> Transport:
         """The transport, connected. Raises what connecting raises."""
         if self._transport is None:
-            self._transport = self._open()
+            if self._slots is not None:
+                self._slots.take(short=self._short)
+            try:
+                self._transport = self._open()
+            except BaseException:
+                self._let_others()
+                raise
             self._was_connected = True
         return self._transport
 
@@ -67,6 +85,16 @@ class Connection:
         if self._transport is not None:
             self._transport.close()
             self._transport = None
+            self._let_others()
+
+    def rest(self) -> None:
+        """Nothing is to be done for a while: closes a connection that somebody else waits for."""
+        if self._slots is not None and self._slots.scarce:
+            self.lost()
+
+    def _let_others(self) -> None:
+        if self._slots is not None:
+            self._slots.give_back()
 
     def attempts(self) -> Attempts:
         """A count for work of several calls, for `retrying`: what has come through in between gives patience anew."""

@@ -103,6 +103,7 @@ class Heartbeat:
                     due = [held for held in self._held.values() if not self._judge(held)]
                 for held in due:
                     self._renew(driver, held)
+                driver.connection.rest()
 
     def _renew(self, driver: Driver, held: Held) -> None:
         asked_at = self.clock.suspended()

@@ -39,6 +39,8 @@ class Way(Protocol):
 
     def next_number(self, group: str) -> int: ...
 
+    def rest(self) -> None: ...
+
     def close(self) -> None: ...
 
 
@@ -56,6 +58,9 @@ class IntoFolder:
 
     def next_number(self, group: str) -> int:
         raise HandlerFailed(f"a folder has no counter, also not for {group!r}")
+
+    def rest(self) -> None:
+        """Keeps its connection."""
 
     def close(self) -> None:
         self.handler.folder.close()
@@ -211,7 +216,10 @@ class FanOut:
             if intent is None and destination.counter:
                 number = way.next_number(delivery.item.group)
             intent = self._intend(records, delivery, number)
-        outcome = self._publish(destination, way, delivery, intent)
+        try:
+            outcome = self._publish(destination, way, delivery, intent)
+        finally:
+            way.rest()
         known = outcome == "was published before"
         self.tell(What.KNOWN if known else What.PUBLISHED, delivery, destination.name, outcome)
         return outcome

@@ -68,6 +68,7 @@ class Loop:
                 continue
             failures = 0
             idle = 0 if dealt else idle + 1
+            consumer.driver.connection.rest()
             if idle:
                 self._wait(consumer, min(self.poll, self.poll / _QUICKER * 2.0 ** min(idle - 1, 10)))
 

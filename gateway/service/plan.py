@@ -47,7 +47,7 @@ def _route(settings: Settings, route: RouteSettings, drops: dict[str, Drop]) -> 
             route,
             settings.ledger,
             # With what their files say: a password that was changed in its file is another setting.
-            *((settings.drop[name], drops[name].endpoint, drops[name].rules, drops[name].signing_key_id) for name in used),
+            *((settings.drop[name], drops[name].endpoint, drops[name].slots, drops[name].signing_key_id) for name in used),
         ),
     )
 

@@ -73,6 +73,10 @@ class Forward:
         except (TransportError, ProtocolError) as error:
             raise DeliveryFailed(f"the destination failed: {error}") from error
 
+    def rest(self) -> None:
+        """No item is at hand: closes a connection that somebody else waits for."""
+        self.destination.driver.connection.rest()
+
     def close(self) -> None:
         """Ends the connection to the destination."""
         self.destination.close()
