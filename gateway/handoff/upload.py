@@ -77,6 +77,7 @@ class Upload:
                 error.add_note(f"and it could not be gone on with: {refusal}")
                 raise error from error.__cause__
             self.left = False
+            self._note()
             try:
                 self._send_again()
             except _CUT as again:
@@ -97,7 +98,9 @@ class Upload:
         size = transport.stat(self._path).size
         if size is not None and size > self._given:
             raise NotFound("resume", self._path, f"it has {size} bytes, and {self._given} were written at most")
-        return transport.resume(self._path, self._known, self._between(max(self._known - MARK, 0), self._known))
+        # Where nothing was acknowledged, it is known again by what is there.
+        at = self._known or min(size or 0, MARK)
+        return transport.resume(self._path, at, self._between(max(at - MARK, 0), at))
 
     def _between(self, start: int, end: int) -> bytes:
         at, found = self._kept_from, b""

@@ -229,6 +229,12 @@ class TestAnotherHasTheName:
         assert there(store) == {PATH: data}
         assert "could not be gone on with" in notes[0]
 
+    def test_his_small_file_is_not_either_where_nothing_of_ours_was_acknowledged(self, store: MemoryStore) -> None:
+        driver = Network(store, [1], 1, self.replaced_by(store, b"[]")).driver()
+        with pytest.raises(errors.Unreachable):
+            driver.run(asked(Store(PATH, b"{ }", DEFAULT_ALGORITHM)))
+        assert there(store) == {PATH: b"[]"}
+
     def test_a_file_that_was_put_away_is_left_where_it_is(self, store: MemoryStore) -> None:
         self.run(store, lambda: MemoryTransport(store).publish(PATH, "quarantined"))
         assert there(store) == {"quarantined": DATA[: 10 * PIECE]}
