@@ -224,6 +224,14 @@ def test_what_was_changed_is_another_expectation_and_what_is_gone_is_forgotten()
     assert (drop.memory.known, drop.memory.arrivals) == ({}, {})
 
 
+def test_an_expectation_of_a_drop_that_nobody_looks_at_is_an_alarm_itself() -> None:
+    drop = Watched(BY_SIX)
+    found = [expectations(picture(), drop.memory, drop.limits, NOON + second) for second in (0, 299, 300)]
+    assert [[alarm.id for alarm in one] for one in found] == [[], [], ["expect:outbox:orders_:unwatched"]]
+    drop.arrive(1, NOON - HOUR * 8)
+    assert drop.look(NOON + 301) == []
+
+
 # Days when the clock is changed: forward at 02:00 on 2026-03-29, back at 03:00 on 2026-10-25.
 
 

@@ -179,6 +179,14 @@ def test_error_images_are_told_from_the_limit_on_and_again_whenever_they_double(
     assert [alarm.level for alarm in found] == ([] if level is None else [level])
 
 
+def test_items_are_named_as_people_write_them() -> None:
+    view = drop_view(snapshot_of(*(item(number, "E_") for number in range(1, 6)), item(6)))
+    errors = error_images(picture(view), Memory(), LIMITS, NOON)
+    assert errors[0].text.startswith("Failed for good: orders_0000000005, orders_0000000004, orders_0000000003 and 2 more.")
+    ready = ready_items(picture(view, routes=(route_view(),)), Memory(), LIMITS, NOON + HOUR)
+    assert ready[0].text.startswith("orders_0000000006 has been ready for 1 h.")
+
+
 def test_of_a_flood_of_groups_only_so_many_have_alarms() -> None:
     view = drop_view(snapshot_of(*(item(1, "E_", group=f"g{number}_") for number in range(500))))
     assert len(error_images(picture(view), Memory(), LIMITS, NOON)) == 50

@@ -5,7 +5,7 @@ by the server's clock, and so corrected by what the two clocks differ. An item t
 after that look, whatever its time says: a copy may keep the time of its original, and a replay does.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,8 @@ from protocol.snapshot import ItemView, Snapshot
 from protocol.states import State
 
 _ARRIVED = frozenset({State.READY, State.CLAIMED, State.DONE, State.AFTER, State.ERROR})
+# Which of its files is the token: the first of these that there is.
+_TOKENS = {FileKind.MANIFEST: 3, FileKind.CHECKSUM: 2, FileKind.PAYLOAD: 1}
 SPARE = 64  # so many more than are needed are kept, so that an item that is seen again is known
 
 
@@ -24,19 +26,25 @@ class Arrivals:
     highest: int | None = None
     looked: float | None = None  # when the last look began
     times: dict[int, float] = field(default_factory=dict)
+    _passed: set[int] = field(default_factory=set)  # there, and not among the last: not kept, and not looked at again
 
     def see(self, snapshot: Snapshot, group: str, looked: float, offset: float, keep: int) -> None:
         """Takes in a look that began at `looked`. `offset` is the server's clock less ours; `keep` is how many are needed."""
         views = [view for item, view in snapshot.items.items() if item.group == group and view.state in _ARRIVED]
         for view in views:
             number = view.item.number
-            if number not in self.times and (time := self._time(view, looked, offset)) is not None:
+            if (
+                number not in self.times
+                and number not in self._passed
+                and (time := self._time(view, looked, offset)) is not None
+            ):
                 self.times[number] = time
         self.highest = max((view.item.number for view in views), default=self.highest)
         self.looked = looked
         if len(self.times) > keep + SPARE:
             latest = sorted(self.times.items(), key=lambda pair: (pair[1], pair[0]))[-(keep + SPARE) :]
             self.times = dict(latest)
+        self._passed = {view.item.number for view in views} - self.times.keys()
 
     def _time(self, view: ItemView, looked: float, offset: float) -> float | None:
         is_new = self.highest is None or view.item.number > self.highest
@@ -68,12 +76,9 @@ def arrivals_from(record: Mapping[str, Any]) -> Arrivals:
 
 def token_time(view: ItemView) -> float | None:
     """The modification time of an item's token, by the server's clock; None where no listing told it."""
-    kinds = {name.kind for name, _ in view.files}
-    of_token = (FileKind.MANIFEST, FileKind.CHECKSUM, FileKind.PAYLOAD)
-    kind = next((kind for kind in of_token if kind in kinds), None)
-    return latest_time(listed.modified for name, listed in view.files if name.kind is kind and name.state is view.state)
-
-
-def latest_time(times: Iterable[float | None]) -> float | None:
-    """The latest of those that are known."""
-    return max((time for time in times if time is not None), default=None)
+    found: tuple[int, float] | None = None
+    for name, listed in view.files:
+        rank = _TOKENS.get(name.kind)
+        if name.state is view.state and rank is not None and listed.modified is not None:
+            found = max(found or (rank, listed.modified), (rank, listed.modified))
+    return None if found is None else found[1]

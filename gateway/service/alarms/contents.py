@@ -90,12 +90,12 @@ def ready_items(picture: Picture, memory: Memory, limits: Limits, now: float) ->
         known.is_judged = True
         if view.name not in used or not limits.ready_age:
             continue
-        waiting: defaultdict[str, list[tuple[float, ItemId]]] = defaultdict(list)
+        opened = {group: _opened(picture, memory, view.name, group) for group in sorted({one.item.group for one in ready})}
+        waiting: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
         for one in ready:
-            opened = _opened(picture, memory, view.name, one.item.group)
-            age = now - max(known.since[one.item], opened)
+            age = now - max(known.since[one.item], opened[one.item.group])
             if age >= limits.ready_age:
-                waiting[one.item.group].append((age, one.item))
+                waiting[one.item.group].append((age, _title(one)))
         found += [_ready_alarm(picture, view, group, max(items), len(items), now) for group, items in _bounded(waiting)]
     return found
 
@@ -109,11 +109,13 @@ def _note_ready(memory: ReadyItems, view: DropView, ready: list[ItemView], now: 
     before = words.moment(memory.looked).timestamp() if memory.is_timed else -math.inf
     since: dict[ItemId, float] = {}
     for one in ready:
+        if memory.is_timed and one.item in memory.since:
+            since[one.item] = memory.since[one.item]
+            continue
         stamped = token_time(one)
         age = 0.0 if stamped is None or view.server_time is None else max(0.0, view.server_time - stamped)
         fresh = max(before, looked - age)
-        known = memory.since.get(one.item, fresh)
-        since[one.item] = known if memory.is_timed else min(known, fresh)
+        since[one.item] = min(memory.since.get(one.item, fresh), fresh)
     memory.looked, memory.since = view.looked_at, since
     memory.is_timed = memory.is_timed or (view.server_time is not None and bool(view.looked_at))
 
@@ -144,7 +146,7 @@ def _ready_id(view: DropView, group: str) -> str:
     return f"ready:{view.name}:{group}"
 
 
-def _ready_alarm(picture: Picture, view: DropView, group: str, oldest: tuple[float, ItemId], count: int, now: float) -> Alarm:
+def _ready_alarm(picture: Picture, view: DropView, group: str, oldest: tuple[float, str], count: int, now: float) -> Alarm:
     age, item = oldest
     takers = [route for route in picture.routes if route.source == view.name and group in route.groups]
     about = _about(view, group)
@@ -158,7 +160,7 @@ def _ready_alarm(picture: Picture, view: DropView, group: str, oldest: tuple[flo
         kind="ready",
         about=about,
         title=f"{about}: {words.many(count, 'ready item')} not taken, the oldest for {words.long(age)}",
-        text=f"Number {item.number} of {group!r} has been ready for {words.long(age)}. {advice}",
+        text=f"{item} has been ready for {words.long(age)}. {advice}",
         since=words.clock_text(now),
         drops=(view.name,),
     )
@@ -171,22 +173,22 @@ def error_images(picture: Picture, memory: Memory, limits: Limits, now: float) -
         return []
     found = []
     for view, snapshot in _looked(picture):
-        failed: defaultdict[str, list[int]] = defaultdict(list)
+        failed: defaultdict[str, list[str]] = defaultdict(list)
         for one in snapshot.in_state(State.ERROR):
-            failed[one.item.group].append(one.item.number)
-        enough = {group: numbers for group, numbers in failed.items() if len(numbers) >= limits.errors}
-        for group, numbers in _bounded(enough):
+            failed[one.item.group].append(_title(one))
+        enough = {group: items for group, items in failed.items() if len(items) >= limits.errors}
+        for group, items in _bounded(enough):
             about = _about(view, group)
             found.append(
                 Alarm(
                     id=f"errors:{view.name}:{group}",
                     kind="errors",
                     about=about,
-                    title=f"{about}: {words.many(len(numbers), 'error image')}",
-                    text=f"Failed for good: {words.some(map(str, sorted(numbers, reverse=True)))} of {group!r}. "
+                    title=f"{about}: {words.many(len(items), 'error image')}",
+                    text=f"Failed for good: {words.some(reversed(items))}. "
                     f"Each has its reason beside it (E_...reason.json). Mend the cause, then replay or discard them.",
                     since=words.clock_text(now),
-                    level=(len(numbers) // limits.errors).bit_length() - 1,
+                    level=(len(items) // limits.errors).bit_length() - 1,
                     drops=(view.name,),
                 )
             )
@@ -232,6 +234,14 @@ def _looked(picture: Picture) -> Iterator[tuple[DropView, Snapshot]]:
     for view in picture.drops:
         if view.snapshot is not None and not view.trouble:
             yield view, view.snapshot
+
+
+def _title(view: ItemView) -> str:
+    """An item as people write it: group and number."""
+    name, listed = view.files[0]
+    last = listed.path.rpartition("/")[2].removesuffix(f".{name.suffix}")
+    # No group begins with a capital letter and "_".
+    return last.removeprefix(f"{name.state.value}_") if name.state.value else last
 
 
 def _about(view: DropView, group: str) -> str:

@@ -25,6 +25,8 @@ from gateway.service.board import DropView, Picture
 from gateway.service_sections import ExpectSettings
 from gateway.times import at_wall_clock, clock_time, days, span
 
+_UNWATCHED = 300.0  # seconds after which a drop that is on no board is not looked at
+
 
 @dataclass(frozen=True, slots=True)
 class Period:
@@ -74,7 +76,13 @@ def expectations(picture: Picture, memory: Memory, limits: Limits, now: float) -
     found = []
     for (drop, group), arrivals in memory.arrivals.items():
         view = picture.drop(drop)
-        if view is None or view.snapshot is None or view.trouble or not view.looked_at:
+        unseen = f"unwatched:{drop}"
+        if view is None:
+            if now - memory.held_since(unseen, now) >= _UNWATCHED:
+                found.append(_unwatched(drop, group, now))
+            continue
+        memory.ended(unseen)
+        if view.snapshot is None or view.snapshot is None or view.trouble or not view.looked_at:
             continue
         looked = words.moment(view.looked_at).timestamp()
         if looked != arrivals.looked:
@@ -83,6 +91,21 @@ def expectations(picture: Picture, memory: Memory, limits: Limits, now: float) -
             if (expect.drop, expect.group) == (drop, group):
                 found += _judged(expect, arrivals, view, memory.known[key_of(expect)], min(looked, now), now)
     return found
+
+
+def _unwatched(drop: str, group: str, now: float) -> Alarm:
+    """An expectation that is never judged must not look like one that is met."""
+    about = f"{drop}/{group}" if group else drop
+    return Alarm(
+        id=f"expect:{drop}:{group}:unwatched",
+        kind="expect",
+        about=about,
+        title=f"{about}: something is expected, and the drop is not looked at",
+        text=f"[[expect]] names the drop {drop}, which no route uses, so nothing is known of it. Give it a route, or take the "
+        f"expectation out of the configuration.",
+        since=words.clock_text(now),
+        drops=(drop,),
+    )
 
 
 def _judged(expect: ExpectSettings, arrivals: Arrivals, view: DropView, known: float, looked: float, now: float) -> list[Alarm]:
