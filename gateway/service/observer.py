@@ -1,8 +1,8 @@
 """Looks at the drops now and then, and writes what it sees on the board: for the page, the metrics and the alarms.
 
-Each endpoint has a thread of its own, so that a dead one holds up itself and nothing else. Looking costs a listing, so it may
-take a twentieth of the time: a look of 2 seconds is followed by 40 seconds of rest. Nothing is changed but that the server's
-clock and free space are asked for now and then, which makes a scratch file and removes it.
+Each endpoint, and each local folder, has a thread of its own, so that a dead one holds up itself and nothing else. Looking
+costs a listing, so it may take a twentieth of the time: a look of 2 seconds is followed by 40 seconds of rest. Nothing is
+changed but that the server's clock and free space are asked for now and then, which makes a scratch file and removes it.
 """
 
 import contextlib
@@ -231,7 +231,8 @@ class Observers:
 
 def _place(drop: Drop) -> _Place:
     location = drop.endpoint.location
-    host = location.host or (f"{location.protocol}:" if location.scheme == "fsspec" else "")
+    # A local folder may be a mount, and hang as any server does.
+    host = location.host or (location.protocol if location.scheme == "fsspec" else location.path)
     return location.scheme, host, location.port, location.user
 
 

@@ -1,15 +1,19 @@
 """Observers keep the board's view of every drop fresh, at little cost, and a dead endpoint holds up nobody but itself."""
 
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import TypeVar
 
 import psutil
 import pytest
 
 from gateway.drop import Drop
+from gateway.handoff.circuit import Circuit
 from gateway.handoff.clock import Clock
 from gateway.service.board import Board, DropView
 from gateway.service.observer import SHARE, Observers
@@ -25,6 +29,8 @@ from transports.endpoint import Endpoint, Timeouts
 PATIENCE = 60.0  # seconds
 QUICK = 0.01  # seconds between two looks
 FIRST = ItemId("orders_", 1)
+
+T = TypeVar("T")
 
 Begin = Callable[[float], Observers]
 
@@ -95,13 +101,24 @@ def test_what_a_drop_holds_is_on_the_board(request: pytest.FixtureRequest, kind:
     assert [name for name in left if not name.startswith("T_")] == before, "nothing is changed"
 
 
-def test_before_the_first_look_a_drop_is_known_and_nothing_of_it(
-    tmp_path: Path, board: Board, begin: Begin, sftp_server: SftpServer, proxy_factory: Callable[[str, int], Proxy]
-) -> None:
-    proxy = proxy_factory(sftp_server.host, sftp_server.port)
-    proxy.black_hole()
-    begin(QUICK).watch({"far": Drop(sftp_server.endpoint(port=proxy.port))})
-    view = board.picture().drop("far")
+def connections(port: int) -> int:
+    """How many connections of this process to a port are open."""
+    found = [one for one in psutil.Process().net_connections("tcp4") if one.raddr[1:] == (port,)]
+    return len([one for one in found if one.status == psutil.CONN_ESTABLISHED])
+
+
+def wait_for_connection(port: int) -> None:
+    """Until this process has one to a port."""
+    deadline = time.monotonic() + PATIENCE
+    while not connections(port):
+        assert time.monotonic() < deadline, "no connection was made"
+        time.sleep(0.01)
+
+
+def test_before_the_first_look_a_drop_is_known_and_nothing_of_it(board: Board, begin: Begin) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections, and says nothing
+        begin(QUICK).watch({"far": Drop.at(f"sftp://me@127.0.0.1:{silent.getsockname()[1]}/x")})
+        view = board.picture().drop("far")
     assert view is not None
     assert (view.snapshot, view.looked_at, view.trouble) == (None, "", "")
 
@@ -114,6 +131,7 @@ def test_a_dead_endpoint_holds_up_only_itself(
     observers = begin(QUICK)
     far = Drop(replace(sftp_server.endpoint(port=proxy.port), timeouts=Timeouts(connect=600.0)))
     observers.watch({"far": far, "near": Drop.at(str(tmp_path))})
+    wait_for_connection(proxy.port)
     for number in (1, 2, 3):
         hand_over(tmp_path, number)
         until(board, "near", lambda view, number=number: ItemId("orders_", number) in items(view))  # type: ignore[misc]
@@ -121,6 +139,35 @@ def test_a_dead_endpoint_holds_up_only_itself(
     assert far_view is not None
     assert far_view.looked_at == ""
     observers.close(timeout=0.1)  # does not wait for the far one either
+
+
+class Hangs(Circuit):
+    """A mount whose server says nothing any more."""
+
+    def __init__(self, let_go: threading.Event) -> None:
+        super().__init__(Clock())
+        self.let_go = let_go
+
+    def connect(self, open_connection: Callable[[], T]) -> T:
+        self.let_go.wait()
+        return open_connection()
+
+
+def test_a_local_folder_that_hangs_holds_up_only_itself(tmp_path: Path, board: Board, begin: Begin) -> None:
+    let_go = threading.Event()
+    drops = {}
+    for name in ("hanging", "working"):
+        (tmp_path / name).mkdir()
+        drops[name] = Drop.at(str(tmp_path / name))
+    drops["hanging"] = replace(drops["hanging"], circuit=Hangs(let_go))
+    begin(QUICK).watch(drops)
+    try:
+        first = until(board, "working", lambda view: view.looked_at)
+        until(board, "working", lambda view: view.looked_at > first.looked_at)
+        until(board, "hanging", lambda view: not view.looked_at)
+    finally:
+        let_go.set()
+    until(board, "hanging", lambda view: view.looked_at)
 
 
 def test_a_drop_that_goes_away_is_told_with_what_was_known_and_comes_back(tmp_path: Path, board: Board, begin: Begin) -> None:
@@ -186,12 +233,6 @@ def test_no_more_than_a_twentieth_of_the_time_is_spent_looking(
     after = until(board, "far", lambda view: view.looked_at > slow.looked_at)
     between = datetime.fromisoformat(after.looked_at) - datetime.fromisoformat(slow.looked_at)
     assert between.total_seconds() >= SHARE * slow.took
-
-
-def connections(port: int) -> int:
-    """How many connections of this process to a port are open."""
-    found = [one for one in psutil.Process().net_connections("tcp4") if one.raddr[1:] == (port,)]
-    return len([one for one in found if one.status == psutil.CONN_ESTABLISHED])
 
 
 @pytest.mark.parametrize("limited", [True, False])
