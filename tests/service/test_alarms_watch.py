@@ -117,6 +117,16 @@ def hangs_until(let_go: threading.Event) -> Callable[[socket.socket], None]:
     return wait
 
 
+def answers_after(let_go: threading.Event) -> Callable[[socket.socket], None]:
+    """A receiver that takes its time."""
+
+    def answer(connection: socket.socket) -> None:
+        let_go.wait(60)
+        connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+    return answer
+
+
 def running(service: Service) -> Service:
     """Tells what there is to tell; rounds are still made by hand."""
     service.alarms._notifier.start()
@@ -321,6 +331,38 @@ def test_a_kill_between_firing_and_telling_loses_nothing_and_fires_once(tmp_path
     assert len({post.event["id"] for post in there.posts}) == 1
     assert all(post.is_signed_with(KEY) for post in there.posts)
     assert len(state_of(state)["alarms"]) == 1
+
+
+def test_a_part_in_trouble_is_not_well_only_because_the_process_is_new(services: Callable[..., Service]) -> None:
+    service = services()
+    service.board.set_trouble("journal", "No space left on device")
+    assert service.round() == ["service:journal"]
+    service.restart()
+    for _ in range(5):
+        service.hand.move(20)
+        assert service.round() == ["service:journal"]
+    for _ in range(5):
+        service.hand.move(20)
+        service.round()
+    assert service.alarms.current() == ()
+
+
+def test_one_that_is_still_telling_when_it_was_closed_does_not_write_over_the_next(services: Callable[..., Service]) -> None:
+    let_go = threading.Event()
+    with receiver() as there:
+        there.answers = [answers_after(let_go), 204]
+        service = running(services(webhook=there.url))
+        service.see(item(1, "E_"))
+        eventually(lambda: len(there.posts) == 1)
+        first = service.alarms
+        first.close(timeout=0.1)
+        service.start()
+        service.see(item(1, "E_"), item(1, "E_", group="bills_"))
+        kept = state_of(service.state)
+        let_go.set()
+        assert first._notifier.channels["webhook"].join(30)
+        assert first._notifier.channels["webhook"].waiting() == ()
+        assert state_of(service.state) == kept
 
 
 # The state file.

@@ -82,7 +82,7 @@ def expectations(picture: Picture, memory: Memory, limits: Limits, now: float) -
                 found.append(_unwatched(drop, group, now))
             continue
         memory.ended(unseen)
-        if view.snapshot is None or view.snapshot is None or view.trouble or not view.looked_at:
+        if view.snapshot is None or view.trouble or not view.looked_at:
             continue
         looked = words.moment(view.looked_at).timestamp()
         if looked != arrivals.looked:
