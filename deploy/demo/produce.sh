@@ -2,6 +2,7 @@
 # Sends an order every few seconds, as a shop would.
 set -eu
 
+trap "exit 0" TERM INT
 config=/etc/dropgate/dropgate.toml
 number=0
 while :; do
