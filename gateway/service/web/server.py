@@ -34,6 +34,7 @@ class WebServer:
 
     app: WebApp
     listen: str
+    _url: str = ""
     _socket: socket.socket | None = None
     _server: _Server | None = None
     _thread: threading.Thread | None = None
@@ -48,6 +49,7 @@ class WebServer:
             raise ConfigurationError(
                 f"web.listen: {self.listen} cannot be had: {error.strerror}; is dropgate, or something else, there already?"
             ) from error
+        self._url = _url_of(self._socket)
         config = uvicorn.Config(
             self.app,
             http="h11",
@@ -86,11 +88,8 @@ class WebServer:
 
     @property
     def url(self) -> str:
-        """Where a browser on this host finds it."""
-        assert self._socket is not None, "after start"  # noqa: S101
-        host, port = self._socket.getsockname()[:2]
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - an address that is compared with
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        """Where a browser on this host finds it, once it was started."""
+        return self._url
 
     def close(self) -> None:
         """Ends within a few seconds; downloads under way are cut. Does nothing a second time, or before `start`."""
@@ -103,3 +102,9 @@ class WebServer:
                 self._thread.join(1.0)
         if self._socket is not None:
             self._socket.close()
+
+
+def _url_of(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - an address that is compared with
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
