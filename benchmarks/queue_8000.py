@@ -27,7 +27,7 @@ from protocol.snapshot import Listed, take_snapshot
 from protocol.states import State
 
 _LOOK = 0.2  # seconds between two looks at the folder
-_PATIENCE = 1800.0  # seconds for all of it
+_PATIENCE = 5400.0  # seconds for all of it, on a machine that has much else to do
 _CHANCES = 500  # to catch a victim with a claim
 
 
