@@ -109,7 +109,8 @@ class Route:
 
     def view(self) -> RouteView:
         """The route as the board shows it."""
-        return RouteView(self.title, self.source_name, tuple(end.name for end in self.ends), self.groups)
+        ends = tuple(end.name for end in self.ends)
+        return RouteView(self.title, self.source_name, ends, self.groups, ordering=self.ordering.value)
 
     def opens_in(self) -> float:
         """Seconds until one of its time windows opens; 0 inside one."""

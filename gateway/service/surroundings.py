@@ -150,8 +150,7 @@ class Surroundings:
 
 
 def drops_of(settings: Settings) -> Mapping[str, Drop]:
-    """Every drop that a route uses, by its name; a plain folder that is a route's end is none."""
-    names = dict.fromkeys(
-        name for route in settings.route for name in (route.from_, *(() if route.original_names else route.to))
-    )
+    """Every drop that a route uses, or of which something is expected; a plain folder that is a route's end is none."""
+    names = [name for route in settings.route for name in (route.from_, *(() if route.original_names else route.to))]
+    names = list(dict.fromkeys([*names, *(expect.drop for expect in settings.expect)]))
     return {name: settings.open_drop(name) for name in names}
