@@ -89,7 +89,7 @@ class Buttons:
         return StreamingResponse(_pieces(file), headers=headers, media_type="application/octet-stream")
 
     def _item(self, drop: str, title: str) -> ItemId:
-        item = item_of(self.site.places.rules(drop).grammar, title)
+        item = item_of(self.site.places.grammar(drop), title)
         if item is None:
             raise HTTPException(404, f"{title} is no item of the drop {drop}.")
         return item

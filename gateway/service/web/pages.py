@@ -61,7 +61,7 @@ class Pages:
     async def item(self, request: Request) -> Response:
         """The story of one item."""
         name, title = request.path_params["drop"], request.path_params["item"]
-        item = item_of(self.site.places.rules(name).grammar, title)
+        item = item_of(self.site.places.grammar(name), title)
         if item is None:
             raise HTTPException(404, f"{title} is no item of the drop {name}.")
         story = Story(self.site, name, title, item, self._csrf(request))

@@ -72,7 +72,7 @@ def actions(drop: str, title: str, payloads: list[str], csrf: str, *, back: str,
             title,
             csrf,
             back=back,
-            kind="main",
+            kind="main" if error else "",
             ask=f"Have {title} processed again? Its files are renamed back to ready.",
         )
     ]

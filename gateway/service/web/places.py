@@ -1,11 +1,13 @@
 """The drops as the page reaches them: each look or action over a connection of its own, and few of them at a time."""
 
 import contextlib
+import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gateway.drop import Drop
+from gateway.errors import GatewayError
 from gateway.handoff.driver import Driver
 from gateway.handoff.ledger.base import Ledger
 from protocol.errors import Anomaly
@@ -13,12 +15,13 @@ from protocol.names import FileKind, Grammar, ItemId, Name
 from protocol.procedures.discard import discard
 from protocol.procedures.look import find_item
 from protocol.procedures.replay import replay
-from protocol.rules import Rules
 from protocol.states import State
 from transports.base import Source
 from transports.errors import NotFound
 
 MOST = 4  # connections of the page at a time
+_FRESH = 3.0  # seconds
+_USUAL = Grammar()
 _PATIENCE = 10.0  # seconds that one is waited for
 
 
@@ -42,6 +45,9 @@ class Places:
 
     drops: Callable[[], Mapping[str, Drop]]
     ledger: Callable[[str], Ledger | None]
+    monotonic: Callable[[], float]
+    _grammars: dict[str, Grammar] = field(default_factory=dict)
+    _fresh_until: list[float] = field(default_factory=lambda: [-math.inf])
     _free: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(MOST))
 
     def drop(self, name: str) -> Drop:
@@ -51,10 +57,18 @@ class Places:
             raise NoSuchDrop(name)
         return drop
 
-    def rules(self, name: str) -> Rules:
-        """The rules of a drop; the usual ones where it is not configured any more and still on the board."""
-        drop = self.drops().get(name)
-        return Rules() if drop is None else drop.rules
+    def grammar(self, name: str) -> Grammar:
+        """How a drop writes names; as is usual where it is not configured any more, and still on the board.
+
+        Every view asks for that, and opening all drops takes a while; so it is a few seconds old.
+        """
+        now = self.monotonic()
+        if now >= self._fresh_until[0]:
+            self._fresh_until[0] = now + _FRESH
+            # A configuration that cannot be opened just now is told where something is done with it.
+            with contextlib.suppress(GatewayError):
+                self._grammars.update({known: drop.rules.grammar for known, drop in self.drops().items()})
+        return self._grammars.get(name, _USUAL)
 
     @contextlib.contextmanager
     def driver(self, name: str, ledger: Ledger | None = None) -> Iterator[Driver]:

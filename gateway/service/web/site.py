@@ -34,7 +34,7 @@ class Site:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self.places = Places(self.context.drops, self.context.ledger)
+        self.places = Places(self.context.drops, self.context.ledger, self.context.clock.monotonic)
         self.files = SmallFiles(self.places, self._arrived, self.context.clock.monotonic)
         self.pulse = Pulse(self._fingerprint)
 
@@ -45,7 +45,7 @@ class Site:
 
     def table(self, view: DropView) -> Table:
         """A drop's rows as it was last seen."""
-        return self.tables.of(view, self.places.rules(view.name).grammar)
+        return self.tables.of(view, self.places.grammar(view.name))
 
     def pressed(self, drop: str, title: str, what: str) -> None:
         """Notes that a button was pressed, until the drop has been looked at again."""

@@ -64,7 +64,7 @@ function apply({ now, reset, sections }) {
         const fresh = make(piece);
         fresh.dataset.key = key;
         node = old === undefined ? fresh : morph(old, fresh);
-        if (!reset) glow(node);
+        if (!reset && parent.hasAttribute("data-glow")) glow(node);
       }
       const neighbour = behind === null ? null : (known.get(behind) ?? null);
       if (node.parentNode !== parent || node.previousElementSibling !== neighbour) {
@@ -84,7 +84,6 @@ function apply({ now, reset, sections }) {
 }
 
 function glow(node) {
-  if (!node.matches("tr, li, article")) return;
   node.classList.remove("fresh");
   void node.getBoundingClientRect(); // so that it begins anew
   node.classList.add("fresh");
