@@ -77,9 +77,14 @@ class Drop:
         return Producer(driver, self.rules, owner, None if key is None else lambda manifest: sign(manifest, key))
 
     @contextlib.contextmanager
-    def driver(self, ledger: Ledger | None = None, patience: Patience | None = None) -> Iterator[Driver]:
-        """A driver of its own connection, for procedures that are run by themselves. Raises transport errors."""
-        driver = self._driver(patience)
+    def driver(
+        self, ledger: Ledger | None = None, patience: Patience | None = None, *, short: bool = False
+    ) -> Iterator[Driver]:
+        """A driver of its own connection, for procedures that are run by themselves. Raises transport errors.
+
+        With `short` it need not wait behind long transfers where connections are limited, and must soon be left.
+        """
+        driver = self._driver(patience, short=short)
         if ledger is not None:
             driver.ledger = ledger
         with driver.connection:

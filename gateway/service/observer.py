@@ -7,7 +7,7 @@ changed but that the server's clock and free space are asked for now and then, w
 
 import contextlib
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -37,7 +37,6 @@ class _Watched:
 
     name: str
     drop: Drop
-    limited: bool
     view: DropView
     due: float = 0.0
     failures: int = 0
@@ -48,7 +47,7 @@ class _Watched:
     def driver(self) -> Driver:
         """A connected driver. Raises transport errors."""
         if self._driver is None:
-            self._driver = self._stack.enter_context(self.drop.driver(patience=_ENOUGH))
+            self._driver = self._stack.enter_context(self.drop.driver(patience=_ENOUGH, short=True))
         return self._driver
 
     def disconnect(self) -> None:
@@ -56,9 +55,9 @@ class _Watched:
         self._driver = None
         self._stack.close()
 
-    def is_same(self, drop: Drop, *, limited: bool) -> bool:
+    def is_same(self, drop: Drop) -> bool:
         """Whether a look at the other one would be the same."""
-        return (self.drop.endpoint, self.drop.rules, self.limited) == (drop.endpoint, drop.rules, limited)
+        return (self.drop.endpoint, self.drop.rules, self.drop.slots) == (drop.endpoint, drop.rules, drop.slots)
 
 
 class _Eye:
@@ -76,15 +75,15 @@ class _Eye:
         self._thread = threading.Thread(target=self._run, name="observer", daemon=True)
         self._thread.start()
 
-    def watch(self, drops: Mapping[str, Drop], limited: Collection[str]) -> None:
+    def watch(self, drops: Mapping[str, Drop]) -> None:
         """These drops from here on. What is the same goes on undisturbed."""
         with self._wake:
-            for name in [name for name, one in self._watched.items() if not _stays(one, drops.get(name), limited)]:
+            for name in [name for name, one in self._watched.items() if not _stays(one, drops.get(name))]:
                 self._gone.append(self._watched.pop(name))
             for name, drop in drops.items():
                 if name not in self._watched:
                     view = DropView(name, str(drop))
-                    self._watched[name] = _Watched(name, drop, name in limited, view)
+                    self._watched[name] = _Watched(name, drop, view)
                     self._board.set_drop(view)
             self._wake.notify()
 
@@ -115,7 +114,7 @@ class _Eye:
                 one.failures = 0
                 one.due = began + self._interval
                 rested_at = now + SHARE * (now - began)
-            if one.limited or view.trouble:
+            if one.drop.slots is not None or view.trouble:
                 one.disconnect()
             self._show(one, view)
 
@@ -200,11 +199,11 @@ class Observers:
     _eyes: dict[_Place, _Eye] = field(default_factory=dict)
     _names: set[str] = field(default_factory=set)
 
-    def watch(self, drops: Mapping[str, Drop], limited: Collection[str] = ()) -> None:
+    def watch(self, drops: Mapping[str, Drop]) -> None:
         """Looks at these drops from here on, by their names in the configuration, and no longer at others.
 
-        What is unchanged since the last call goes on undisturbed. Of the drops in `limited`, whose endpoints take only so many
-        connections, none is kept open between two looks. Connects in the background; raises nothing.
+        What is unchanged since the last call goes on undisturbed. Where an endpoint takes only so many connections, none is
+        kept between two looks. Connects in the background; raises nothing.
         """
         places: dict[_Place, dict[str, Drop]] = {}
         for name, drop in drops.items():
@@ -216,7 +215,7 @@ class Observers:
         for place, here in places.items():
             if place not in self._eyes:
                 self._eyes[place] = _Eye(self.board, self.clock, self.interval)
-            self._eyes[place].watch(here, limited)
+            self._eyes[place].watch(here)
         self._names = set(drops)
 
     def close(self, timeout: float = 5.0) -> None:
@@ -236,8 +235,8 @@ def _place(drop: Drop) -> _Place:
     return location.scheme, host, location.port, location.user
 
 
-def _stays(one: _Watched, drop: Drop | None, limited: Collection[str]) -> bool:
-    return drop is not None and one.is_same(drop, limited=one.name in limited)
+def _stays(one: _Watched, drop: Drop | None) -> bool:
+    return drop is not None and one.is_same(drop)
 
 
 def _epoch(utc: str) -> float:

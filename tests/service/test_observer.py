@@ -15,6 +15,7 @@ import pytest
 from gateway.drop import Drop
 from gateway.handoff.circuit import Circuit
 from gateway.handoff.clock import Clock
+from gateway.handoff.slots import Slots
 from gateway.service.board import Board, DropView
 from gateway.service.observer import SHARE, Observers
 from protocol.names import ItemId
@@ -246,8 +247,12 @@ def test_where_connections_are_limited_none_is_kept_between_two_looks(
 ) -> None:
     proxy = proxy_factory(sftp_server.host, sftp_server.port)
     endpoint = sftp_server.endpoint(sftp_server.path(sftp_dir), port=proxy.port)
-    begin(600.0).watch({"far": Drop(endpoint)}, limited={"far"} if limited else ())
-    until(board, "far", lambda view: view.looked_at)
+    slots = Slots(2, patience=0.0) if limited else None
+    if slots is not None:
+        slots.take()  # by a worker with a transfer of many hours
+    begin(600.0).watch({"far": Drop(endpoint, slots=slots)})
+    view = until(board, "far", lambda view: view.looked_at or view.trouble)
+    assert view.trouble == ""
     assert connections(proxy.port) == (0 if limited else 1)
 
 
