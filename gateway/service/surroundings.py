@@ -98,12 +98,7 @@ class Surroundings:
 
     def look_at(self, settings: Settings) -> None:
         """Has every drop that a route uses looked at."""
-        limited = [
-            name
-            for name, drop in settings.drop.items()
-            if drop.endpoint is not None and settings.endpoint[drop.endpoint].max_connections is not None
-        ]
-        self._observers.watch(drops_of(settings), limited)
+        self._observers.watch(drops_of(settings))
 
     def _journal(self) -> Journal:
         settings = self.settings
