@@ -5,6 +5,7 @@ ProtocolError
 ├── InvalidManifest           cannot be trusted: syntax, version, types, or names of other items
 ├── InvalidChecksumFile       the same, for `signal = "checksum"`
 ├── InvalidLease              a lease that cannot be read
+├── InvalidReceipt            a receipt that cannot be read
 ├── InvalidRules              settings of a drop that contradict each other
 ├── SignatureRejected         unsigned, or signed by nobody who is trusted
 ├── IntegrityError            the bytes are not those the manifest describes
@@ -37,6 +38,14 @@ class InvalidChecksumFile(ProtocolError):
 
 class InvalidLease(ProtocolError):
     """A lease that cannot be read (PROTOCOL section 6)."""
+
+
+class InvalidReceipt(ProtocolError):
+    """A receipt that cannot be believed. `torn`: it is not whole, so that nobody reads it and it may be replaced."""
+
+    def __init__(self, message: str, *, torn: bool) -> None:
+        super().__init__(message)
+        self.torn = torn
 
 
 class InvalidRules(ProtocolError):

@@ -305,13 +305,14 @@ def _archive(snapshot: Snapshot, rules: Rules, facts: Facts, ages: Ages) -> list
 
 
 def _half_archived(snapshot: Snapshot, facts: Facts, ages: Ages) -> list[Action]:
-    """Payloads whose token has left for the archive, by a sweep that was cut: told from one on its way by their age."""
+    """What is left of an item whose token is in the archive, by a sweep that was cut: told from one on its way by its age."""
+    kinds = (FileKind.PAYLOAD, FileKind.RECEIPT)
     limit = ages.after if ages.after is not None else ages.before
     loose = [view for view in snapshot.items.values() if view.state is None]
     return [
         Archive(view.item, tuple(name for name, _ in view.files))
         for view in loose
-        if all(n.state is State.AFTER and n.kind is FileKind.PAYLOAD and _older(facts.age(e), limit) for n, e in view.files)
+        if all(n.state is State.AFTER and n.kind in kinds and _older(facts.age(e), limit) for n, e in view.files)
     ]
 
 

@@ -30,6 +30,10 @@ class Verify(Enum):
 class Rules:
     """The settings of one drop. `busy_patience` is in seconds: how long a file that somebody has open is waited for.
 
+    With `receipts` whoever consumes here writes what became of each item beside its after or error image. `forwards` are
+    the groups whose consumer is a route, and `awaits` those of them whose receipts are complete only once a drop further on
+    has answered; of these a receipt is written in any case.
+
     Making them raises InvalidRules where they contradict each other.
     """
 
@@ -39,6 +43,9 @@ class Rules:
     verify: Verify = Verify.SIZE
     busy_patience: float = 30.0
     trusted_keys: frozenset[str] = frozenset()
+    receipts: bool = False
+    forwards: frozenset[str] = frozenset()
+    awaits: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if self.algorithm not in ALGORITHMS:
@@ -54,6 +61,10 @@ class Rules:
     @property
     def grammar(self) -> Grammar:
         return self.layout.grammar
+
+    def writes_receipt(self, group: str) -> bool:
+        """Whether an item of this group gets a receipt from its consumer."""
+        return self.receipts or group in self.awaits
 
     def is_token(self, kind: FileKind) -> bool:
         """Whether a file of this kind is the one whose rename is the transition."""

@@ -424,7 +424,7 @@ class Consumer:
                     self._notice(f"{about}: {text}")
                 case _:
                     self._carry_out(action)
-        self.driver.run(archive_ledger(self.rules))
+        self.driver.run(archive_ledger(self.rules, self._worker()))
         return dealt
 
     def _is_wanted_replay(self, token: Name) -> bool:

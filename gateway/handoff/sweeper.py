@@ -56,7 +56,7 @@ class Sweeper:
             self.driver.run(_make_folder(self.rules.layout.folder_of(State.CLAIMED, self.owner)))
         for action in actions:
             yield self.driver.run(carry_out(self.rules, action, worker, self.unwanted))
-        self.driver.run(archive_ledger(self.rules))
+        self.driver.run(archive_ledger(self.rules, worker))
 
     async def _dead(self, seen: Snapshot, now: float) -> frozenset[str]:
         dead = {owner for owner, listed in seen.leases.items() if await self._has_expired(owner, listed, now)}

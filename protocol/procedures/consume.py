@@ -10,7 +10,7 @@ handler again without telling it:
     5 run the handler
     6 write `done`                compare-and-set against 4
     7 rename the token to D_      the fence and the commit
-    8 put away, write `archived`
+    8 put away, write `archived`    in a drop with receipts the receipt comes before the last step of it
 
 A run that was cut between 4 and 6 is told to the next one (`redelivered`). One cut between 6 and 7 is completed without a
 run. `docs/protocol.md` tells which rule each step rests on.
@@ -30,13 +30,14 @@ from protocol.errors import (
     StillBusy,
 )
 from protocol.ledger import Ended, Entry, LedgerState
-from protocol.manifest import derived_key
+from protocol.manifest import LARGEST, derived_key, parse_manifest
 from protocol.names import FileKind, ItemId, Name
-from protocol.operations import Handle, Handled, Now, ReadLedger, Stat, Verdict, WriteLedger
+from protocol.operations import Handle, Handled, Now, ReadLedger, ReadSmall, Stat, Verdict, WriteLedger
 from protocol.procedures.claim import read_contents
 from protocol.procedures.finish import PutAway, Reason, complete, fail, payload_names, put_back, release
 from protocol.procedures.look import find_item
-from protocol.rules import Rules
+from protocol.procedures.write_receipt import Writing, earlier_run, receipt_of, retract_receipts
+from protocol.rules import Rules, Signal
 from protocol.states import State
 
 UNFIT = (InvalidManifest, InvalidChecksumFile, SignatureRejected, IntegrityError)
@@ -67,6 +68,8 @@ class Consumed:
     outcome: str = ""
     error: str = ""
     left: tuple[str, ...] = ()
+    host: str = ""  # where it was run, and whether that was a replay: for the receipt of what is completed later
+    replay: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +176,7 @@ async def _with_ledger(
             settled = await _by_what_is_known(rules, claimed, contents, worker, key, read, taken_over=taken_over)
             if settled is not None:
                 return settled
-        started = await next_entry(claimed.item, contents, worker, read)
+        started = await next_entry(rules, claimed.item, key, contents, worker, read)
         if not await WriteLedger(key, read, started):
             continue  # somebody has written since: his word counts, and ours is read anew
         consumed = await _run(rules, claimed, contents, worker, key, read, started)
@@ -181,11 +184,15 @@ async def _with_ledger(
             return consumed
 
 
-async def next_entry(item: ItemId, contents: Contents, worker: Worker, read: Entry | None) -> Entry:
+async def next_entry(rules: Rules, item: ItemId, key: str, contents: Contents, worker: Worker, read: Entry | None) -> Entry:
     """What a worker writes into the ledger, over what it has read there, to begin a run."""
+    generation = 1 if read is None else read.generation + 1
+    if read is None and rules.writes_receipt(item.group):
+        # Runs are counted on where the ledger was lost: a receipt tells by its run that it is not an earlier one's.
+        generation += await earlier_run(rules, item, key)
     return Entry(
         LedgerState.STARTED,
-        1 if read is None else read.generation + 1,
+        generation,
         item,
         worker.owner,
         1 if read is None or is_over(read) else read.attempts + 1,
@@ -207,7 +214,7 @@ async def _by_what_is_known(
     if taken_over and same_item and read.given_up:
         # Its worker had given it up, and was cut before it became an error image.
         handled = Handled(Verdict.FAILED, error=read.result, kind="HandlerFailed")
-        return await _fail(rules, claimed, contents, worker, read.attempts, handled)
+        return await _fail(rules, claimed, contents, worker, read.attempts, handled, key, read)
     if not same_item and read.state is LedgerState.STARTED and read.ended is Ended.OPEN and await _is_under_way(rules, read):
         await release(rules, claimed)
         return Consumed(Result.WAITING, claimed, 0, contents, key, error=f"{other} has the same key and is being processed")
@@ -241,13 +248,17 @@ async def _run(
         return await _give_up(rules, claimed, contents, worker, key, started, handled, Ended.CUT)
     cut = read is not None and read.state is LedgerState.STARTED and read.ended in (Ended.OPEN, Ended.CUT)
     replay = read is not None and is_over(read) and read.item == claimed.item
+    if started.generation > 1 and rules.writes_receipt(claimed.item.group):
+        await retract_receipts(rules, claimed.item, key, started.generation, worker.owner)
     handled = await Handle(claimed, contents, key, started, cut, replay)
     match handled.verdict:
         case Verdict.PROCESSED:
             done = replace(started, state=LedgerState.DONE, at=(await Now()).utc, result=handled.outcome)
             if not handled.recorded and not await WriteLedger(key, started, done):
                 return None
-            known = Consumed(Result.PROCESSED, claimed, started.attempts, contents, key, handled.outcome)
+            known = Consumed(
+                Result.PROCESSED, claimed, started.attempts, contents, key, handled.outcome, host=worker.host, replay=replay
+            )
             return await _complete(rules, claimed, contents, key, known)
         case Verdict.FAILED if started.attempts < worker.max_attempts:
             return await _return(rules, claimed, contents, key, started, started, handled)
@@ -262,8 +273,17 @@ async def _run(
 async def _complete(rules: Rules, claimed: Name, contents: Contents, key: str, known: Consumed) -> Consumed:
     # Read while the claim is ours: read after the fence, it might be the word of a later run, of which nothing is put away.
     entry = await ReadLedger(key)
+    writing: Writing | None = None
+    if rules.writes_receipt(claimed.item.group):
+        # Without an entry's word for it, as where the ledger was lost, ours is all there is.
+        facts: dict[str, object] = {"owner": claimed.owner, "attempts": known.attempt} if entry is None else {}
+        if entry is None or entry.owner == claimed.owner:
+            facts |= {"host": known.host, "replay": known.replay}
+        if entry is None or entry.item != claimed.item:
+            facts["result"] = known.outcome
+        writing = Writing(await receipt_of(rules, claimed.item, key, contents, entry, "processed", facts), claimed.owner)
     try:
-        away: PutAway = await complete(rules, claimed, _where_they_are(rules, contents))
+        away: PutAway = await complete(rules, claimed, _where_they_are(rules, contents), writing)
     except ClaimLost as error:
         return replace(known, result=Result.LOST, error=str(error))
     except (StillBusy, Anomaly) as error:
@@ -305,22 +325,44 @@ async def _give_up(
     ended: Ended = Ended.ERROR,
 ) -> Consumed:
     await WriteLedger(key, entry, replace(entry, ended=ended, at=(await Now()).utc, result=handled.error))
-    return await _fail(rules, claimed, contents, worker, entry.attempts, handled)
+    return await _fail(rules, claimed, contents, worker, entry.attempts, handled, key, entry)
 
 
 async def _fail(
-    rules: Rules, claimed: Name, contents: Contents | None, worker: Worker, attempts: int, handled: Handled
+    rules: Rules,
+    claimed: Name,
+    contents: Contents | None,
+    worker: Worker,
+    attempts: int,
+    handled: Handled,
+    key: str = "",
+    entry: Entry | None = None,
 ) -> Consumed:
     there = [] if contents is not None else await find_item(rules, claimed.item)
     payloads = payload_names(there) if contents is None else _where_they_are(rules, contents)
     reason = Reason(handled.kind, handled.error, attempts, worker.host, worker.owner)
+    writing: Writing | None = None
+    if rules.writes_receipt(claimed.item.group):
+        facts = {"kind": handled.kind, "error": handled.error, "attempts": attempts, "host": worker.host, "owner": worker.owner}
+        said = key or await key_as_said(rules, claimed)
+        writing = Writing(await receipt_of(rules, claimed.item, said, contents, entry, "failed", facts), worker.owner)
     try:
-        away = await fail(rules, claimed, payloads, reason)
+        away = await fail(rules, claimed, payloads, reason, writing)
     except ClaimLost as lost:
         return Consumed(Result.LOST, claimed, attempts, contents, error=str(lost))
     except StillBusy as error:
         return Consumed(Result.HELD, claimed, attempts, contents, error=str(error))
     return Consumed(Result.FAILED, claimed, attempts, contents, error=handled.error, left=away.left)
+
+
+async def key_as_said(rules: Rules, token: Name) -> str:
+    """The key of an item that is not to be believed, so that its producer can tell whose receipt it is; "" without one."""
+    if rules.signal is not Signal.MANIFEST:
+        return ""
+    try:
+        return parse_manifest(await ReadSmall(rules.layout.path(token), LARGEST) or b"").key
+    except InvalidManifest:
+        return ""
 
 
 async def _give_back(rules: Rules, claimed: Name, error: BaseException) -> None:

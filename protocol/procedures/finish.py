@@ -6,6 +6,9 @@ commit as well. Whoever lost the claim finds the name gone, has changed nothing,
     complete   C_<owner>_x -> D_x   then payloads -> A_, then D_x -> A_x      anyone may finish what was cut
     fail       C_<owner>_x -> E_x   then payloads -> E_, then a reason file   an E_ token without it is still being put away
     release    C_<owner>_x -> x     ready again
+
+In a drop with receipts the receipt comes between the payloads and the last of these steps, so that an item which is put away
+has one. With `signal = "none"` there is no step between: it comes after, and the ledger says `archived` only then.
 """
 
 from collections.abc import Iterable
@@ -13,9 +16,10 @@ from dataclasses import dataclass, replace
 
 from protocol.errors import Anomaly, ClaimLost, StillBusy
 from protocol.json_text import format_object
-from protocol.names import REASON_SUFFIX, FileKind, Name
+from protocol.names import REASON_SUFFIX, RECEIPT_SUFFIX, FileKind, Name
 from protocol.operations import Claim, Now, Outcome, Publish, Stat, Store
 from protocol.procedures.rename import remove, rename, same_file
+from protocol.procedures.write_receipt import Writing, Wrote, write_receipt
 from protocol.rules import Rules, Signal
 from protocol.states import State
 
@@ -45,7 +49,7 @@ class Reason:
     owner: str
 
 
-async def complete(rules: Rules, claimed: Name, payloads: Iterable[Name]) -> PutAway:
+async def complete(rules: Rules, claimed: Name, payloads: Iterable[Name], writing: Writing | None = None) -> PutAway:
     """Commits the claim as processed, and puts the item away.
 
     Raises ClaimLost (nothing was changed), StillBusy (still claimed: call again, do not process again) and OutcomeUnresolved
@@ -55,13 +59,21 @@ async def complete(rules: Rules, claimed: Name, payloads: Iterable[Name]) -> Put
     if rules.signal is Signal.NONE:
         free = await _free_name(rules, replace(claimed, state=State.AFTER, owner=""))
         await _fence(rules, claimed, free)
-        return PutAway(rules.layout.path(free))
+        return await add_receipt(rules, free, writing)
     done = replace(claimed, state=State.DONE, owner="")
     await _fence(rules, claimed, done)
-    return await put_away(rules, done, payloads)
+    return await put_away(rules, done, payloads, writing)
 
 
-async def put_away(rules: Rules, done: Name, payloads: Iterable[Name]) -> PutAway:
+async def add_receipt(rules: Rules, token: Name, writing: Writing | None) -> PutAway:
+    """The receipt beside a token that is an image already. May be called by anyone, any number of times, also at once."""
+    path = rules.layout.path(token)
+    if writing is None or await write_receipt(rules, token, writing) is not Wrote.BUSY:
+        return PutAway(path)
+    return PutAway(path, (rules.layout.path(replace(token, suffix=RECEIPT_SUFFIX)),))
+
+
+async def put_away(rules: Rules, done: Name, payloads: Iterable[Name], writing: Writing | None = None) -> PutAway:
     """Payloads to after names, then the token. May be called by anyone, any number of times, also at once.
 
     Before each payload the token is looked at: once that is an after image, a payload under its ready name is one that a
@@ -76,8 +88,36 @@ async def put_away(rules: Rules, done: Name, payloads: Iterable[Name]) -> PutAwa
     if left:
         # The token stays D_: that is how everybody sees that something is still to be done.
         return PutAway(rules.layout.path(done), tuple(left))
+    if writing is not None:
+        double = await _receipt_of_done(rules, done, again, writing, left)
+        if double is None:
+            return PutAway(rules.layout.path(replace(done, state=State.AFTER)), seen=False)
+        if left:
+            return PutAway(rules.layout.path(done), tuple(left))
+        again = double
     again = await _keep(rules, done, State.AFTER, again, left)
     return PutAway(rules.layout.path(replace(done, state=State.AFTER, again=again)), tuple(left))
+
+
+async def _receipt_of_done(rules: Rules, done: Name, again: int, writing: Writing, left: list[str]) -> int | None:
+    """Writes the receipt under the double's number that the token is about to get, and returns that.
+
+    None where the token went on meanwhile: whoever did that has seen to the receipt.
+    """
+    for double in range(again, _MOST_DOUBLES):
+        after = replace(done, state=State.AFTER, again=double)
+        taken = await Stat(rules.layout.path(after)) is not None
+        if await Stat(rules.layout.path(done)) is None:
+            return None
+        if taken and not await same_file(rules.layout.path(done), rules.layout.path(after)):
+            continue
+        wrote = await write_receipt(rules, after, writing)
+        if wrote is Wrote.TAKEN:
+            continue
+        if wrote is Wrote.BUSY:
+            left.append(rules.layout.path(replace(after, suffix=RECEIPT_SUFFIX)))
+        return double
+    raise Anomaly(f"{rules.layout.path(done)} cannot be put away: {_MOST_DOUBLES} receipts of its name are there")
 
 
 async def put_payloads_away(rules: Rules, payloads: Iterable[Name]) -> None:
@@ -97,19 +137,24 @@ async def put_back(rules: Rules, claimed: Name, origin: Name) -> None:
     await _fence(rules, claimed, origin)
 
 
-async def fail(rules: Rules, claimed: Name, payloads: Iterable[Name], reason: Reason) -> PutAway:
+async def fail(
+    rules: Rules, claimed: Name, payloads: Iterable[Name], reason: Reason, writing: Writing | None = None
+) -> PutAway:
     """Makes the item an error image with its reason beside it.
 
     Raises ClaimLost and StillBusy (nothing was changed), OutcomeUnresolved (claimed or an error image: nobody could look).
     Once it has returned, or raised anything else after the fence, the item is an error image and needs only to be put away.
     """
     # A reason that an operator left behind when he replayed the item would say that this one is put away already.
-    error = await _free_name(rules, replace(claimed, state=State.ERROR, owner=""), REASON_SUFFIX)
+    beside = (REASON_SUFFIX,) if writing is None else (REASON_SUFFIX, RECEIPT_SUFFIX)
+    error = await _free_name(rules, replace(claimed, state=State.ERROR, owner=""), *beside)
     await _fence(rules, claimed, error)
-    return await put_away_error(rules, error, payloads, reason)
+    return await put_away_error(rules, error, payloads, reason, writing)
 
 
-async def put_away_error(rules: Rules, error: Name, payloads: Iterable[Name], reason: Reason) -> PutAway:
+async def put_away_error(
+    rules: Rules, error: Name, payloads: Iterable[Name], reason: Reason, writing: Writing | None = None
+) -> PutAway:
     """Payloads to error names, then the reason. May be called by anyone, any number of times, also at once.
 
     Before each payload the reason is looked for: once that is there, a payload under its ready name is one that a person has
@@ -121,6 +166,10 @@ async def put_away_error(rules: Rules, error: Name, payloads: Iterable[Name], re
             return PutAway(rules.layout.path(error))
         if not rules.is_token(payload.kind) and payload.state is not State.ERROR:
             await _keep(rules, _ready(payload), State.ERROR, error.again, left)
+    if writing is not None and not left:
+        if await Stat(rules.layout.path(replace(error, suffix=REASON_SUFFIX))) is not None:
+            return PutAway(rules.layout.path(error))
+        left.extend((await add_receipt(rules, error, writing)).left)
     if not left:
         content = {
             "item": rules.grammar.format(replace(error, state=State.READY, again=0)),

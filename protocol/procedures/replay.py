@@ -15,7 +15,7 @@ from dataclasses import replace
 from protocol.contents import Contents
 from protocol.errors import Anomaly, ClaimLost
 from protocol.ledger import Ended, Entry, LedgerState
-from protocol.names import REASON_SUFFIX, FileKind, ItemId, Name
+from protocol.names import REASON_SUFFIX, RECEIPT_SUFFIX, FileKind, ItemId, Name
 from protocol.operations import Now, Outcome, Publish, ReadLedger, Stat, UnarchivedKeys, WriteLedger
 from protocol.procedures.claim import claim, read_contents
 from protocol.procedures.consume import UNFIT, Begun, Worker, item_key, next_entry
@@ -51,7 +51,7 @@ async def claim_replay(rules: Rules, token: Name, worker: Worker, dead: Collecti
     # Payloads are put away before the token is: with the token at its last name, one at its ready name was brought back.
     if await Stat(rules.layout.path(token)) is None or not await _was_brought_back(rules, contents):
         return Outcome.GONE
-    started = await next_entry(token.item, contents, worker, read)
+    started = await next_entry(rules, token.item, key, contents, worker, read)
     if not await WriteLedger(key, read, started):
         return Outcome.GONE
     claimed = await claim(rules, token, worker.owner)
@@ -91,7 +91,8 @@ async def replay(rules: Rules, item: ItemId) -> tuple[str, ...]:
         await WriteLedger(key, entry, replace(entry, state=LedgerState.ARCHIVED, at=(await Now()).utc))
     moved = []
     for name in sorted(names, key=lambda n: rules.is_token(n.kind)):
-        if name.suffix == REASON_SUFFIX:
+        if name.suffix in (REASON_SUFFIX, RECEIPT_SUFFIX):
+            # They tell of a run that is not the last one any more.
             await remove(rules.layout.path(name))
         elif name.state in (State.AFTER, State.ERROR) and name.kind in (FileKind.PAYLOAD, tokens[0].kind):
             moved.append(await _bring_back(rules, name))

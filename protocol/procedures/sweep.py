@@ -5,18 +5,32 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from protocol.checksum_file import parse_checksums
+from protocol.contents import Contents
 from protocol.errors import Anomaly, ClaimLost, InvalidChecksumFile, InvalidManifest, StillBusy
 from protocol.hashes import parse_hash
 from protocol.layout import QUARANTINE_FOLDER
-from protocol.ledger import LedgerState
+from protocol.ledger import Entry, LedgerState
 from protocol.manifest import LARGEST, check_describes, parse_manifest
 from protocol.names import FileKind, Name
-from protocol.operations import Claim, Fetch, MakeFolder, Now, Outcome, Publish, ReadSmall, Stat, UnarchivedKeys, WriteLedger
-from protocol.procedures.claim import claim
-from protocol.procedures.consume import Consumed, Worker, recover
-from protocol.procedures.finish import PutAway, Reason, payload_names, put_away, put_away_error
+from protocol.operations import (
+    Claim,
+    Fetch,
+    MakeFolder,
+    Now,
+    Outcome,
+    Publish,
+    ReadLedger,
+    ReadSmall,
+    Stat,
+    UnarchivedKeys,
+    WriteLedger,
+)
+from protocol.procedures.claim import claim, read_contents
+from protocol.procedures.consume import UNFIT, Consumed, Worker, item_key, key_as_said, recover
+from protocol.procedures.finish import PutAway, Reason, add_receipt, payload_names, put_away, put_away_error
 from protocol.procedures.look import find_item, snapshot
 from protocol.procedures.rename import drop_twin, remove, rename, same_file
+from protocol.procedures.write_receipt import Writing, receipt_of
 from protocol.recovery import (
     Action,
     Archive,
@@ -99,14 +113,46 @@ async def _settle(rules: Rules, action: TakeOver | MissingPayload, worker: Worke
 
 
 async def _put_away(rules: Rules, action: FinishDone | FinishError, worker: Worker) -> tuple[bool, str]:
+    wants = rules.writes_receipt((action.done if isinstance(action, FinishDone) else action.error).item.group)
     if isinstance(action, FinishDone):
-        away: PutAway = await put_away(rules, action.done, await _payloads(rules, action.done))
+        writing = await _writing(rules, action.done, worker, {}) if wants else None
+        away: PutAway = await put_away(rules, action.done, await _payloads(rules, action.done), writing)
     else:
         reason = Reason("Interrupted", "cut while failing; the worker that knew why is gone", 0, worker.host, worker.owner)
-        away = await put_away_error(rules, action.error, await _payloads(rules, action.error), reason)
+        writing = await _writing(rules, action.error, worker, {"kind": reason.kind, "error": reason.error}) if wants else None
+        away = await put_away_error(rules, action.error, await _payloads(rules, action.error), reason, writing)
     if away.left:
         return False, f"somebody has {', '.join(away.left)} open; the next sweep tries again"
     return True, f"put away as {away.token}"
+
+
+async def _writing(rules: Rules, token: Name, worker: Worker, unknown: dict[str, object]) -> Writing:
+    """The receipt of a worker that is gone, as the ledger knows it; `unknown` is said of a failure that it does not know."""
+    key, contents = await _key_and_contents(rules, token)
+    read = await ReadLedger(key) if key else None
+    if token.state is State.ERROR:
+        entry = read if read is not None and read.given_up and read.item == token.item else None
+        facts = unknown if entry is None else {"kind": "HandlerFailed"}
+        return Writing(await receipt_of(rules, token.item, key, contents, entry, "failed", facts), worker.owner)
+    entry = read if read is not None and read.state is not LedgerState.STARTED else None
+    return await _of_processed(rules, token, key, contents, entry, worker)
+
+
+async def _key_and_contents(rules: Rules, token: Name) -> tuple[str, Contents | None]:
+    try:
+        contents = await read_contents(rules, token)
+    except (ClaimLost, *UNFIT):
+        return await key_as_said(rules, token), None
+    return item_key(rules, token.item, contents), contents
+
+
+async def _of_processed(
+    rules: Rules, token: Name, key: str, contents: Contents | None, entry: Entry | None, worker: Worker
+) -> Writing:
+    facts: dict[str, object] = {}
+    if entry is not None and entry.item != token.item:
+        facts = {"result": f"was processed before, as {entry.item.group}{rules.grammar.digits(entry.item.number)}"}
+    return Writing(await receipt_of(rules, token.item, key, contents, entry, "processed", facts), worker.owner)
 
 
 async def _drop_twin(rules: Rules, drop: Name, keep: Name) -> tuple[bool, str]:
@@ -141,8 +187,10 @@ def _has_ready_payload(view: ItemView) -> bool:
     return any(name.state is State.READY and name.kind is FileKind.PAYLOAD for name, _ in view.files)
 
 
-async def archive_ledger(rules: Rules) -> int:
+async def archive_ledger(rules: Rules, worker: Worker | None = None) -> int:
     """Notes in the ledger which finished items stand as after images, so that their coming back is a replay.
+
+    In a drop with receipts the `worker` first sees to it that each of them has its own.
 
     The ledger is read first and the drop after it: an entry that is `done` by then belongs to the token as it is seen now. The
     other way round the after image might be that of an earlier run, and a run that is being completed be closed too early.
@@ -151,11 +199,27 @@ async def archive_ledger(rules: Rules) -> int:
     unarchived = await UnarchivedKeys()
     if not unarchived:
         return noted
-    away = {view.item for view in (await snapshot(rules)).in_state(State.AFTER) if not _has_ready_payload(view)}
+    views = [view for view in (await snapshot(rules)).in_state(State.AFTER) if not _has_ready_payload(view)]
+    away = {view.item: view for view in views}
     for key, entry in unarchived:
-        if entry.item in away:
+        if entry.item not in away:
+            continue
+        if (
+            worker is None
+            or not rules.writes_receipt(entry.item.group)
+            or await _has_receipt(rules, away[entry.item], key, entry, worker)
+        ):
             noted += await WriteLedger(key, entry, replace(entry, state=LedgerState.ARCHIVED, at=(await Now()).utc))
     return noted
+
+
+async def _has_receipt(rules: Rules, view: ItemView, key: str, entry: Entry, worker: Worker) -> bool:
+    """Whether an after image has its receipt now; False where somebody has an old one open."""
+    for token in [name for name, _ in view.files if rules.is_token(name.kind) and name.state is State.AFTER]:
+        found, contents = await _key_and_contents(rules, token)
+        if found == key:
+            return not (await add_receipt(rules, token, await _of_processed(rules, token, key, contents, entry, worker))).left
+    return True
 
 
 async def _payloads(rules: Rules, token: Name) -> list[Name]:

@@ -265,7 +265,7 @@ class _Rounds:
                         await self._consume(again[0], begun=again[1])
                 case _:
                     await carry_out(self.rules, action, self.worker)
-        await archive_ledger(self.rules)
+        await archive_ledger(self.rules, self.worker)
 
 
 async def sweeper(setting: Setting, rounds: int, unwanted: Unwanted = Unwanted.REPORT, ages: Ages = OLD) -> None:
@@ -289,7 +289,7 @@ async def sweeper(setting: Setting, rounds: int, unwanted: Unwanted = Unwanted.R
             actions = plan(seen, setting.rules, Facts(frozenset(dead), now), ages)
             for action in actions:
                 await carry_out(setting.rules, action, worker, unwanted)
-            await archive_ledger(setting.rules)
+            await archive_ledger(setting.rules, worker)
             if setting.draining and all(isinstance(action, Tell | Replay) for action in actions):
                 return
         except (ProtocolError, Disconnected):

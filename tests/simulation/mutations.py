@@ -250,7 +250,7 @@ def _archived_never_written() -> Patches:
                 return True
             return (yield WriteLedger(self.key, self.before, self.after))
 
-    async def never(rules: Rules) -> int:
+    async def never(rules: Rules, worker: Any = None) -> int:
         return 0
 
     yield consuming, "WriteLedger", Forgetful
@@ -288,7 +288,7 @@ def _sweep_deletes_a_before_token_whose_payload_is_ready() -> Patches:
 
 @_mutation("a payload is put away only while its token is seen to be done")
 def _payload_put_away_without_a_look() -> Patches:
-    async def put_away(rules: Rules, done: Name, payloads: Any) -> finish.PutAway:
+    async def put_away(rules: Rules, done: Name, payloads: Any, writing: Any = None) -> finish.PutAway:
         left: list[str] = []
         for name in (*map(finish._ready, payloads), done):
             await finish._keep(rules, name, State.AFTER, 0, left)

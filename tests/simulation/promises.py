@@ -14,6 +14,7 @@
     ARRIVES     what was published reaches an after or error image                          section 11
     HONOURED    every replay that was asked for is run                                      section 8: "a deliberate replay"
     TIDY        nothing is left at rest that no rule explains                               section 11
+    RECEIPTED   in a drop with receipts each image has that of its last run, whole             docs/protocol.md: "Receipts"
     ROUTED      a route publishes once at its destination, whatever was cut                 section 7: "always exactly once"
 
 The world holds two more at every rename: a token only takes steps of the states table, and no file has a third name.
@@ -26,6 +27,7 @@ from dataclasses import dataclass, field
 from protocol.ledger import Ended, Entry, LedgerState
 from protocol.names import FileKind, ItemId, Name
 from protocol.operations import Handle
+from protocol.receipt import parse_receipt
 from protocol.rules import Signal
 from protocol.states import State
 from tests.simulation.world import Violation, World, digest
@@ -209,12 +211,29 @@ class Promises:
             if not tokens & {State.AFTER, State.ERROR}:
                 raise Violation(f"ARRIVES: item {item.number} was published, and its token is in no last state: {tokens}")
             known = entries.get(item) or self._by_its_key(item)
+            if self.rules.receipts:
+                self._check_receipts(item, names.get(item, []), dict(entries.get(item, [])))
             if State.ERROR in tokens and item not in self.given_up:
                 raise Violation(f"PROCESSED: item {item.number} is an error image, and was not given up: {known}")
             if State.AFTER in tokens and any(entry.state is LedgerState.DONE for _, entry in entries.get(item, [])):
                 raise Violation(f"HONOURED: item {item.number} is put away, and the ledger does not say so")
             if State.AFTER in tokens and not any(self.stories[key].done for key, _ in known):
                 raise Violation(f"PROCESSED: item {item.number} is an after image, and was never processed")
+
+    def _check_receipts(self, item: ItemId, names: list[Name], entries: dict[str, Entry]) -> None:
+        """One for each image and none besides, that tells of the run which made it so."""
+        receipts = {(n.state, n.again): n for n in names if n.kind is FileKind.RECEIPT}
+        tokens = {(n.state, n.again) for n in names if self.rules.is_token(n.kind)}
+        if missing := tokens - set(receipts):
+            raise Violation(f"RECEIPTED: item {item.number} has no receipt: {missing}")
+        for at in tokens:
+            path = self.rules.layout.path(receipts[at])
+            receipt = parse_receipt(self.world.files[path].data)
+            if receipt.outcome != ("failed" if at[0] is State.ERROR else "processed"):
+                raise Violation(f"RECEIPTED: {path} says {receipt.outcome}")
+            entry = entries.get(receipt.key)
+            if entry is not None and at[0] is State.AFTER and receipt.run != entry.generation:
+                raise Violation(f"RECEIPTED: {path} tells of run {receipt.run}, and {entry.generation} was the last")
 
     def _by_its_key(self, item: ItemId) -> list[tuple[str, Entry]]:
         """What the ledger knows of the key of an item that was delivered besides another; only a manifest has one."""

@@ -3,7 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from protocol.ledger import LedgerState
@@ -39,6 +39,7 @@ class Odds:
     replay: float = 0.008
     failing: float = 0.1  # handlers
     most_kills: int = 2
+    receipts: bool = False  # whether the drop has them
 
 
 class Simulation(Engine):
@@ -58,7 +59,8 @@ class Simulation(Engine):
         """One or two producers, one to three consumers or routes, perhaps a sweeper; perhaps one key sent twice."""
         chance = self.chance
         flavour, layout, signal = chance.choice(FLAVOURS), chance.choice(_LAYOUTS), chance.choice(_SIGNALS)
-        drop = self.drop(RULES[layout, signal], flavour, chance.choice((0.0, 4000.0, -90_000.0)))
+        rules = replace(RULES[layout, signal], receipts=self.odds.receipts)
+        drop = self.drop(rules, flavour, chance.choice((0.0, 4000.0, -90_000.0)))
         routed = chance.random() < 0.15
         self.scene = [flavour, layout, signal.value, "route" if routed else "consumers"]
         to = self.drop(RULES[layout, Signal.MANIFEST], chance.choice(FLAVOURS), 50.0) if routed else None
@@ -193,7 +195,7 @@ class Simulation(Engine):
         mine = [name for name in names if name.item == token.item]
         # One that was acknowledged as a second delivery has no run of its own that could be repeated.
         keys = [key for key, entry in promises.ledger.items() if entry.item == token.item]
-        kinds = {state for state in (n.state for n in mine if n.kind is not FileKind.REASON)}
+        kinds = {n.state for n in mine if n.kind not in (FileKind.REASON, FileKind.RECEIPT)}
         if not keys or kinds != {token.state} or not any(n.kind is FileKind.PAYLOAD for n in mine):
             return False  # somebody is at it
         digits = world.rules.grammar.digits(token.item.number)

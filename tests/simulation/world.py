@@ -265,10 +265,10 @@ class World:
         # One rename that is link and unlink may be under way while the next one is made.
         if len(others) > 1 and not self._is_spare(dst):
             raise Violation(f"{src} is {others} as well, and gets the name {dst} besides")
-        if not file.public and after is not None and after.state is not State.BEFORE:
+        helper = after is not None and after.kind in (FileKind.REASON, FileKind.RECEIPT)
+        if not file.public and after is not None and after.state is not State.BEFORE and not helper:
             file.public = True
-            if after.kind is not FileKind.REASON:
-                self.published[dst] = file
+            self.published[dst] = file
         self._changed(src)
         self.files[dst] = file
 
