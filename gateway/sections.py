@@ -197,7 +197,8 @@ class DropSettings(Section):
         """The drop's rules, as procedures are given them."""
         grammar = Grammar(self.width)
         layout: Layout = PrefixLayout(grammar) if self.layout == "prefix" else FolderLayout(grammar, tuple(self.folders))
-        return Rules(layout, self.signal, self.hash, self.verify, self.busy_patience, frozenset(self.trusted_keys))
+        trusted = frozenset(self.trusted_keys)
+        return Rules(layout, self.signal, self.hash, self.verify, self.busy_patience, trusted, self.receipts)
 
 
 class RouteSettings(Section):

@@ -115,7 +115,24 @@ class Settings(BaseSettings):
         circuit = self._circuits.setdefault(
             (endpoint.location.scheme, endpoint.location.host, endpoint.location.port), Circuit(clock)
         )
-        return Drop(endpoint, settings.rules(), tuple(settings.groups), key, clock, circuit, self._slots_of(settings.endpoint))
+        rules = replace(settings.rules(), forwards=self._forwards(name), awaits=self._awaits(name))
+        return Drop(endpoint, rules, tuple(settings.groups), key, clock, circuit, self._slots_of(settings.endpoint))
+
+    def _forwards(self, name: str) -> frozenset[str]:
+        """The groups of a drop that a route takes further."""
+        return frozenset(
+            group for route in self.route if route.from_ == name for group in route.groups or self.drop[name].groups
+        )
+
+    def _awaits(self, name: str, *seen: str) -> frozenset[str]:
+        """Those of them whose receipts wait for the answer of a drop further on, be it of the next or of one behind it."""
+        return frozenset(
+            group
+            for route in self.route
+            if route.from_ == name and not route.original_names
+            for group in route.groups or self.drop[name].groups
+            if any(self.drop[to].receipts or (to not in seen and group in self._awaits(to, name, *seen)) for to in route.to)
+        )
 
     def _slots_of(self, name: str | None) -> Slots | None:
         limit = self.endpoint[name].max_connections if name is not None else None
