@@ -37,7 +37,7 @@ class _Recorded:
 
     def __init__(self, span: Span, traceparent: str) -> None:
         self.traceparent = traceparent
-        self.done = False
+        self.failed = False
         self._span = span
 
     def published(self, destination: str) -> None:
@@ -51,13 +51,12 @@ class _Recorded:
 
     def ended(self, outcome: str, error: str = "") -> None:
         self._span.set_attribute("dropgate.outcome", outcome)
-        self.done = not error
         if error:
             self.fail(error)
 
     def fail(self, error: str) -> None:
         """Marks the span."""
-        self.done = False
+        self.failed = True
         self._span.set_status(Status(StatusCode.ERROR, _sendable(error)))
 
 
@@ -102,7 +101,7 @@ class OtlpTracing:
             raise
         finally:
             span.end()
-            if carried != traceparent and recorded.done and span.get_span_context().trace_flags.sampled:
+            if carried != traceparent and not recorded.failed and span.get_span_context().trace_flags.sampled:
                 self._first(parent, item, attributes, created)
 
     def _first(self, context: SpanContext, item: str, attributes: Mapping[str, str], created: str) -> None:

@@ -81,7 +81,8 @@ class Tracing(Protocol):
     def item(
         self, route: str, item: str, key: str, traceparent: str, created: str = ""
     ) -> "contextlib.AbstractContextManager[ItemSpan]":
-        """A span of one item in one route, from now until the block is left. An exception marks it as failed, and passes.
+        """A span of one item in one route, from now until the block is left. An exception marks it as failed, and passes;
+        without one, and without an error told to `ended`, the route has done what it is for.
 
         `traceparent` is what the item carries, "" for none; `created` its creation, as ISO 8601.
         """

@@ -68,7 +68,6 @@ def test_an_item_without_a_trace_gets_one_that_all_hops_and_runs_share(tracing: 
         first = span.traceparent
         assert first == context_of({}, "the key")
         meta = forwarded_meta({"order": 7}, span.traceparent, signed=False)
-        span.ended("forwarded")
     with tracing.item("bank -> books", *ITEM[1:], traceparent_of(meta), CREATED) as span:  # the next hop
         assert span.traceparent == first
         span.ended("forwarded")
