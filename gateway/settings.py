@@ -23,7 +23,8 @@ from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSett
 
 from gateway.drop import Drop
 from gateway.errors import ConfigurationError
-from gateway.faults import UNKNOWN, Fault, Faults, FaultyConfiguration, KeyPath, told, with_faults
+from gateway.explained import explained
+from gateway.faults import UNKNOWN, Fault, Faults, FaultyConfiguration, told, with_faults
 from gateway.handoff.circuit import Circuit
 from gateway.handoff.clock import Clock
 from gateway.handoff.ledger.open import is_database
@@ -40,8 +41,7 @@ from gateway.service_sections import (
     WebSettings,
 )
 from gateway.signing import load_signing_key
-from gateway.tables import is_written_wrong, suggestion
-from gateway.toml_text import TomlText, line_of, read
+from gateway.toml_text import TomlText, read
 from protocol.names import DEFAULT_WIDTH
 from transports.endpoint import Endpoint, Timeouts
 from transports.secret import Secret
@@ -361,35 +361,8 @@ def load(path: Path | None) -> Settings:
 
 
 def _explained(faults: list[Fault], file: TomlText) -> list[Fault]:
-    """The faults with what was probably meant, and with the lines of the file, where it is the file that is wrong."""
-    lines = file.lines()
-    explained = []
-    for fault in faults:
-        value = _value_at(file.values, fault.key)
-        tables = isinstance(value, Mapping) or (isinstance(value, list) and any(isinstance(one, Mapping) for one in value))
-        text = "this table is not known" if tables and fault.kind == UNKNOWN else fault.text
-        meant = suggestion(fault, Settings, is_table=tables)
-        text = f"this is not how it is written{meant}" if meant and is_written_wrong(fault) else text + meant
-        if _set_by_environment(file.values, fault.key):
-            explained.append(replace(fault, text=f"{text} (the environment sets it)"))
-        else:
-            explained.append(replace(fault, text=text, line=line_of(fault.key, lines)))
-    return explained
-
-
-def _set_by_environment(file: Mapping[str, Any], key: KeyPath) -> bool:
     try:
-        sources = [read_them(os.environ, file, LISTS, SINGLE) for read_them in (from_environment, from_secrets)]
+        over = [read_them(os.environ, file.values, LISTS, SINGLE) for read_them in (from_environment, from_secrets)]
     except ConfigurationError:
-        return False  # told already
-    return len(key) > 1 and any(_value_at(source, key) is not None for source in sources)
-
-
-def _value_at(values: object, key: KeyPath) -> object:
-    """What stands at a key; None where nothing does."""
-    for part in key:
-        if isinstance(values, Mapping):
-            values = values.get(part)
-        else:
-            values = values[part] if isinstance(values, list) and isinstance(part, int) and part < len(values) else None
-    return values
+        over = []  # told already
+    return explained(faults, file, over, Settings)
