@@ -328,7 +328,11 @@ def find_file(given: Path | None) -> Path | None:
     """
     named = given or (Path(os.environ["DROPGATE_CONFIG"]) if os.environ.get("DROPGATE_CONFIG") else None)
     if named is not None:
-        if not named.exists():
+        try:
+            there = named.exists()
+        except OSError as error:
+            raise ConfigurationError(f"{named} cannot be read: {error.strerror}") from error
+        if not there:
             raise ConfigurationError(f"there is no configuration file {named}")
         return named
     user = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")

@@ -59,6 +59,9 @@ class TestWhatCannotBeRead:
     def test_a_file_that_is_not_there(self, place: Place) -> None:
         self.refused(place.call("check", "nope.toml"), "there is no configuration file nope.toml")
 
+    def test_a_name_that_no_file_can_have(self, place: Place) -> None:
+        self.refused(place.call("check", "x" * 5000), "cannot be read: File name too long")
+
     def test_a_program(self, place: Place) -> None:
         place.write("program", Path("/bin/sh").read_bytes())
         self.refused(place.call("check", "program"), "line 1: there is a NUL byte; this is a binary file")
