@@ -88,7 +88,7 @@ class Destination:
         """A way there for one worker. Raises UnfitDrop and transport errors."""
         if self.original_names:
             return IntoFolder(ToFolder(connect(self.drop.endpoint), original_names=True, progress=progress))
-        return Forward(self.drop.producer(Patience(attempts=2) if self.one_of_several else None), progress, self.traced)
+        return Forward(self.drop.producer(Patience(attempts=4) if self.one_of_several else None), progress, self.traced)
 
     @property
     def records_always(self) -> bool:
