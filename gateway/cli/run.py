@@ -10,7 +10,6 @@ from gateway.cli.common import DONE, SOME_FAILED, failures_end_well
 from gateway.cli.logs import set_up_logs
 from gateway.cli.signals import set_on_sighup, stop_on_signals
 from gateway.errors import ConfigurationError
-from gateway.service.service import Service
 from gateway.settings import load
 
 
@@ -30,6 +29,9 @@ def run(
         settings = load(config)
         if not settings.route:
             raise ConfigurationError(f"{config} has no [[route]]; nothing would be done")
+        # Only now: it takes longer to import than a short command to run.
+        from gateway.service.service import Service
+
         with stop_on_signals() as stop:
             service = Service(config, settings, stop)
             if once:

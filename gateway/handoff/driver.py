@@ -65,7 +65,8 @@ class Driver:
 
     `made` holds the paths of files that the last procedure made and that are, as far as is known, still there under the
     same name: after a failed publication, exactly what it may take away later without touching anybody else's. `doubtful`
-    holds names that are there, empty, and whose making lost its reply.
+    holds names that are there, empty, and whose making lost its reply. `alive` is called at each operation, and now and then
+    during a long one.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Driver:
     ) -> None:
         self.ledger = ledger or MemoryLedger()
         self.handler = handler
+        self.alive: Callable[[], None] = _nobody_asks
         self.made: set[str] = set()
         self.doubtful: set[str] = set()
         self.connection = connection
@@ -106,6 +108,7 @@ class Driver:
             return cast(T, stop.value)
 
     def _carry_out(self, operation: Operation[Any]) -> Any:
+        self.alive()
         match operation:
             case Now():
                 return Instant(self.clock.monotonic(), self.clock.utc())
@@ -242,6 +245,7 @@ class Driver:
         size = 0
         try:
             for data in read_through(self.connection, lambda transport, start: transport.open_read(path, start)):
+                self.alive()
                 hasher.update(data)
                 size += len(data)
                 if into is not None:
@@ -252,6 +256,10 @@ class Driver:
             self.connection.lost()
             raise
         return Stored(size, hasher.hexdigest())
+
+
+def _nobody_asks() -> None:
+    """For drivers whose being alive nobody watches."""
 
 
 def read_source(connection: Connection, path: str) -> Source:

@@ -84,11 +84,13 @@ class Destination:
     _alone_until: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def open(self, progress: Progress) -> Way:
-        """A way there for one worker. Raises UnfitDrop and transport errors."""
+    def open(self, progress: Progress, alive: Callable[[], None]) -> Way:
+        """A way there for one worker, which calls `alive` now and then. Raises UnfitDrop and transport errors."""
         if self.original_names:
             return IntoFolder(ToFolder(connect(self.drop.endpoint), original_names=True, progress=progress))
-        return Forward(self.drop.producer(Patience(attempts=4) if self.one_of_several else None), progress, self.traced)
+        producer = self.drop.producer(Patience(attempts=4) if self.one_of_several else None)
+        producer.driver.alive = alive
+        return Forward(producer, progress, self.traced)
 
     @property
     def records_always(self) -> bool:
@@ -151,6 +153,7 @@ class FanOut:
     waiting: Waiting
     progress: Progress
     tell: Tell
+    alive: Callable[[], None] = lambda: None  # called now and then, also within a long step
     _ways: dict[str, Way] = field(default_factory=dict)
 
     def __call__(self, delivery: Delivery) -> None:
@@ -184,7 +187,7 @@ class FanOut:
 
     def _way(self, destination: Destination) -> Way:
         if destination.name not in self._ways:
-            self._ways[destination.name] = destination.open(self.progress)
+            self._ways[destination.name] = destination.open(self.progress, self.alive)
         return self._ways[destination.name]
 
     def _to(self, destination: Destination, delivery: Delivery) -> str:

@@ -16,7 +16,7 @@ from tests.crash.place import GROUP, TTL, Place
 from tests.crash.processes import Crew, wait_until
 from tests.e2e.commands import DROPGATE, clean_environment, dropgate
 
-LARGE = 48 << 20  # bytes: long enough on the way to be caught in the midst
+LARGE = {"local": 256 << 20, "sftp": 48 << 20, "smb": 48 << 20}  # bytes: long enough on the way to be caught in the midst
 MARGIN = 20.0  # seconds that a busy machine may take to start a command
 
 
@@ -52,7 +52,7 @@ def test_a_receive_killed_in_the_midst_of_a_file_is_finished_by_the_next(
     place: Place, words: list[str], inbox: Path, hands: Crew
 ) -> None:
     source = place.scratch / "large.bin"
-    source.write_bytes(bytes(range(256)) * (LARGE // 256))
+    source.write_bytes(bytes(range(256)) * (LARGE[place.kind] // 256))
     dropgate("send", *words, str(source), "--group", GROUP, cwd=place.scratch)
     ledger = place.ledger_url
     victim = start(*receive(words, inbox, ledger), cwd=place.scratch)
