@@ -35,6 +35,7 @@ def _route(settings: Settings, route: RouteSettings, drops: dict[str, Drop]) -> 
         lease_ttl=route.lease_ttl,
         strictness=Strictness(route.gap_timeout, route.on_gap, route.on_error),
         ledger=partial(open_configured, settings.ledger, source),
+        book=partial(open_configured, settings.ledger, source, f"receipts of {route.title}"),
         ages=settings.drop[route.from_].ages(),
         suffixes=frozenset(route.suffixes),
         meta=route.meta,

@@ -30,10 +30,12 @@ from gateway.handoff.ledger.errors import LedgerUnavailable
 from gateway.handoff.ledger.memory import MemoryLedger
 from gateway.handoff.ordering import Strictness
 from gateway.handoff.throttle import Throttle
+from gateway.service.answers import Answers
 from gateway.service.board import Board, RouteState, RouteView
 from gateway.service.fanout import Destination, FanOut, Waiting
 from gateway.service.filters import Filter
 from gateway.service.loop import Loop, run_all
+from gateway.service.receipts import Carrier
 from gateway.service.records import Records
 from gateway.service.telling import Progress, Teller
 from gateway.service.tracing import NO_TRACING, ItemSpan, Tracing, traceparent_of
@@ -96,6 +98,7 @@ class Route:
     lease_ttl: float = DEFAULT_TTL
     strictness: Strictness = field(default_factory=Strictness)
     ledger: Callable[[], Ledger] = MemoryLedger
+    book: Callable[[], Ledger] = MemoryLedger  # which receipts were carried
     ages: Ages = field(default_factory=lambda: Ages(before=None))
     suffixes: frozenset[str] = frozenset()
     meta: Mapping[str, object] = field(default_factory=dict)
@@ -111,6 +114,11 @@ class Route:
         """The route as the board shows it."""
         ends = tuple(end.name for end in self.ends)
         return RouteView(self.title, self.source_name, ends, self.groups, ordering=self.ordering.value)
+
+    def sends_receipts(self, end: End) -> bool:
+        """Whether what becomes of items at a destination is carried back to the source."""
+        rules = end.drop.rules
+        return not self.original_names and any(rules.writes_receipt(group) for group in self.groups)
 
     def opens_in(self) -> float:
         """Seconds until one of its time windows opens; 0 inside one."""
@@ -188,6 +196,8 @@ class Runner:
 
     def _tell_of(self, error: Exception, tries: int) -> float:
         """Shows what is wrong, and says for how many seconds the route waits before it tries again."""
+        for number in range(self.route.workers):
+            self._board.beat(self.route.title, str(number))  # their threads are gone, and come back by the same names
         if self._is_away(error):
             self._trouble(error)
             return _AWAY.delay(tries, self._clock)
@@ -209,12 +219,18 @@ class Runner:
         with contextlib.ExitStack() as stack:
             ledger = stack.enter_context(self.route.ledger())
             heartbeat = stack.enter_context(self.route.source.heartbeat(self.route.lease_ttl))
-            waiting = Waiting(tuple(self._destination(end, stack) for end in self.route.ends))
+            destinations = tuple(self._destination(end, stack) for end in self.route.ends)
+            waiting = Waiting(destinations)
             throttle = Throttle(self.route.bandwidth, self._clock) if self.route.bandwidth else None
-            jobs = [self._job(ledger, heartbeat, waiting, throttle, stack) for _ in range(self.route.workers)]
+            jobs = [self._job(str(n), ledger, heartbeat, waiting, throttle, stack) for n in range(self.route.workers)]
             self.failure, self._up, self._well = None, True, True
             self._set(RouteState.RUNNING)
+            carrier = self._carrier(ledger, destinations, stack)
+            if carrier is not None and not self._once:
+                carrier.start()
             failures = run_all(jobs, self._round, self._interrupted)
+            if carrier is not None and self._once:
+                carrier.round()
         if failures and not isinstance(failures[0], KeyboardInterrupt):
             raise failures[0]
 
@@ -232,11 +248,36 @@ class Runner:
             clock=self._clock,
         )
 
+    def _carrier(self, ledger: Ledger, destinations: tuple[Destination, ...], stack: contextlib.ExitStack) -> Carrier | None:
+        """What brings receipts back to the source; None where no destination sends any. It ends with the stack."""
+        route = self.route
+        names = [end.name for end in route.ends if route.sends_receipts(end)]
+        if not names:
+            return None
+        book = stack.enter_context(route.book())
+        sending = tuple(
+            Answers(one.name, one.drop, route.groups, book, one.records if one.counter else None)
+            for one in destinations
+            if one.name in names
+        )
+        others = tuple(end.name for end in route.ends if end.name not in names)
+        carrier = Carrier(
+            route.source, sending, others, route.groups, ledger, self._teller, self._clock, route.poll, route.opens_in
+        )
+        stack.callback(carrier.close)
+        return carrier
+
     def _job(
-        self, ledger: Ledger, heartbeat: Heartbeat, waiting: Waiting, throttle: Throttle | None, stack: contextlib.ExitStack
+        self,
+        name: str,
+        ledger: Ledger,
+        heartbeat: Heartbeat,
+        waiting: Waiting,
+        throttle: Throttle | None,
+        stack: contextlib.ExitStack,
     ) -> Callable[[], None]:
         route = self.route
-        beat = partial(self._board.beat, route.title)
+        beat = partial(self._board.beat, route.title, name)
         progress = Progress(self._teller, self._board, self._interrupted, throttle, len(route.ends), beat)
         span: list[ItemSpan] = []
 
@@ -245,7 +286,7 @@ class Runner:
             for one in span:
                 _trace(one, what, destination, text)
 
-        fan_out = FanOut(waiting, progress.advance, tell)
+        fan_out = FanOut(waiting, progress.advance, tell, beat)
         stack.callback(fan_out.close)
         fan_out.connect()
         wanted = Filter(route.source.rules, route.suffixes, route.meta) if route.suffixes or route.meta else None
@@ -280,7 +321,17 @@ class Runner:
                 wanted=is_wanted,
             )
         )
-        loop = Loop(self._round, self._clock, self._trouble, route.poll, opens_in=route.opens_in, turn=self._turn)
+        consumer.driver.alive = beat
+
+        def trouble(error: Exception) -> None:
+            beat()
+            self._trouble(error)
+
+        def turn(closed: bool) -> None:
+            beat()
+            self._set(RouteState.PAUSED if closed else RouteState.RUNNING)
+
+        loop = Loop(self._round, self._clock, trouble, route.poll, opens_in=route.opens_in, turn=turn)
         return lambda: (loop.run_once if self._once else loop.run)(consumer)
 
     # In a worker's thread.
@@ -292,12 +343,7 @@ class Runner:
         created = manifest.created if manifest is not None else ""
         return self.route.tracing.item(self.route.title, item, delivery.key, traceparent_of(meta), created)
 
-    def _turn(self, closed: bool) -> None:
-        self._board.beat(self.route.title)
-        self._set(RouteState.PAUSED if closed else RouteState.RUNNING)
-
     def _trouble(self, error: Exception) -> None:
-        self._board.beat(self.route.title)
         self._set(RouteState.AWAY, str(error))
         log.warning("endpoint away, trying again", route=self.route.title, error=str(error))
 

@@ -54,6 +54,10 @@ class Teller:
             text=text,
         )
 
+    def receipt(self, item: ItemId, key: str, destination: str, text: str) -> None:
+        """What a destination's consumer says of an item was carried back."""
+        self._tell(What.RECEIPT, item, None, key, 0, destination=destination, text=text)
+
     def _tell(
         self,
         what: What,

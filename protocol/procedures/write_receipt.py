@@ -18,7 +18,7 @@ from protocol.contents import Contents
 from protocol.errors import InvalidReceipt
 from protocol.ledger import Entry
 from protocol.names import RECEIPT_SUFFIX, ItemId, Name
-from protocol.operations import Claim, Now, Outcome, Pause, Publish, ReadSmall, Store
+from protocol.operations import Claim, Now, Outcome, Pause, Publish, ReadSmall, Replace, Store
 from protocol.procedures.rename import remove, rename
 from protocol.receipt import LARGEST, Ending, Receipt, format_receipt, parse_receipt
 from protocol.rules import Rules
@@ -85,20 +85,18 @@ async def read_receipt(rules: Rules, at: Name) -> Receipt | None:
     return _parsed(data) if data is not None else None
 
 
-async def write_receipt(rules: Rules, at: Name, writing: Writing, *, instead_of: bytes | None = None) -> Wrote:
+async def write_receipt(rules: Rules, at: Name, writing: Writing) -> Wrote:
     """Writes a receipt beside the image `at`. May be called by anyone, any number of times, also at once.
 
-    `instead_of` is the content of an older one that was looked at: that very one is replaced. Raises what an operation
-    raises; a scratch file of ours may be left then.
+    Raises what an operation raises; a scratch file of ours may be left then.
     """
     path = rules.layout.path(replace(at, suffix=RECEIPT_SUFFIX))
     for attempt in range(1, _TRIES + 1):
         data = await ReadSmall(path, LARGEST)
-        if data is not None and data != instead_of:
+        if data is not None:
             found = _judge(data, writing.receipt)
             if found is not None:
                 return found
-        if data is not None:
             if not await _set_aside(rules, path, data, writing.writer):
                 return Wrote.BUSY
             continue
@@ -106,6 +104,27 @@ async def write_receipt(rules: Rules, at: Name, writing: Writing, *, instead_of:
             return Wrote.THERE
         await Pause(attempt)
     return Wrote.BUSY
+
+
+async def replace_receipt(rules: Rules, at: Name, writing: Writing, before: bytes) -> bool:
+    """Puts a receipt of which more is known in place of the one that was looked at; False where that is not there any more.
+
+    A reader sees one or the other; where the server cannot replace, for a moment none. A run that ends in the moment between
+    the look and the replacement finds its receipt replaced: whoever calls this looks again, and says what the ledger says.
+    """
+    path = rules.layout.path(replace(at, suffix=RECEIPT_SUFFIX))
+    if not await _store(rules, writing):
+        return False
+    scratch = _scratch(writing)
+    if await ReadSmall(path, LARGEST) != before:
+        await remove(scratch)
+        return False
+    outcome = await Replace(scratch, path)
+    if outcome is Outcome.EXISTS:
+        return await _set_aside(rules, path, before, writing.writer) and await _put(rules, path, writing)
+    if outcome is not Outcome.DONE:
+        await remove(scratch)  # somebody reads the old one just now, or the reply was lost
+    return outcome is Outcome.DONE
 
 
 async def earlier_run(rules: Rules, item: ItemId, key: str) -> int:
@@ -145,17 +164,27 @@ def _judge(data: bytes, ours: Receipt) -> Wrote | None:
     return None if there.run < ours.run else Wrote.THERE
 
 
+def _scratch(writing: Writing) -> str:
+    return f"T_{writing.writer}.receipt"
+
+
+async def _store(rules: Rules, writing: Writing) -> bool:
+    """Writes the receipt under its scratch name; False where a sweep takes such files away as fast as we make them."""
+    scratch, content = _scratch(writing), format_receipt(writing.receipt)
+    if await Store(scratch, content, rules.algorithm) is not None:
+        return True
+    # Of an earlier attempt of ours, which was cut.
+    await remove(scratch)
+    return await Store(scratch, content, rules.algorithm) is not None
+
+
 async def _put(rules: Rules, path: str, writing: Writing) -> bool:
     """Whether the receipt is there now; False where somebody was faster, or a sweep has taken the scratch file."""
-    scratch, content = f"T_{writing.writer}.receipt", format_receipt(writing.receipt)
-    if await Store(scratch, content, rules.algorithm) is None:
-        # Of an earlier attempt of ours, which was cut.
-        await remove(scratch)
-        if await Store(scratch, content, rules.algorithm) is None:
-            return False
-    outcome = await rename(Publish, scratch, path, patience=rules.busy_patience, shared=True)
+    if not await _store(rules, writing):
+        return False
+    outcome = await rename(Publish, _scratch(writing), path, patience=rules.busy_patience, shared=True)
     if outcome is not Outcome.DONE:
-        await remove(scratch)
+        await remove(_scratch(writing))
     return outcome is Outcome.DONE
 
 
