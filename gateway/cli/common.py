@@ -28,7 +28,7 @@ from transports.endpoint import Endpoint
 from transports.errors import TransportError, UnsafePath
 from transports.urls import InvalidURL, parse_url
 
-DONE, SOME_FAILED, USAGE, ENDPOINT, INTERRUPTED = 0, 1, 2, 3, 130
+DONE, SOME_FAILED, USAGE, ENDPOINT, TIMED_OUT, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
 

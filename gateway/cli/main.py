@@ -22,7 +22,8 @@ from gateway.cli.sweep import sweep
 app = typer.Typer(
     name="dropgate",
     help="Hand files from one host to another through a plain directory: local disk, SFTP and SMB.",
-    epilog="Exit codes: 0 done, 1 some item failed, 2 usage or configuration, 3 endpoint unreachable or refused.",
+    epilog="Exit codes: 0 done, 1 some item failed, 2 usage or configuration, 3 endpoint unreachable or refused, "
+    "4 the time of --wait was up.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,  # a trace with local variables would show passwords

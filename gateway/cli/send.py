@@ -20,8 +20,10 @@ from gateway.cli.common import (
 from gateway.cli.options import Config, DropArgument, HostKey, Json, LayoutOption, SignalOption, Width
 from gateway.cli.progress import sending
 from gateway.cli.signals import interrupted_by_sigterm
+from gateway.cli.waiting import wait_for
 from gateway.errors import ConfigurationError, GatewayError
 from gateway.handoff.producer import Outgoing, Producer, suffix_of
+from gateway.times import span
 from protocol.errors import ProtocolError, SequenceTaken
 from protocol.procedures.publish import Published
 from transports.errors import ConnectionFailed, Denied, NoSpace, TransportError
@@ -48,6 +50,10 @@ def send(
         list[str] | None, typer.Option(metavar="K=V", help="For the manifest; may be repeated.", show_default=False)
     ] = None,
     bundle: Annotated[bool, typer.Option("--bundle", help="All files as one item.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for what becomes of each item, and tell it.")] = False,
+    timeout: Annotated[
+        str | None, typer.Option(metavar="SPAN", help="With --wait: at most so long, such as 10m.", show_default=False)
+    ] = None,
     layout: LayoutOption = None,
     signal: SignalOption = None,
     width: Width = None,
@@ -57,7 +63,8 @@ def send(
 ) -> None:
     """Publish each FILE as an item in DROP.
 
-    No other program sees anything of it before it is complete.
+    No other program sees anything of it before it is complete. With --wait the exit code is 0 once each item was processed,
+    1 where one failed, 4 where the time was up before.
     """
     with failures_end_well(), interrupted_by_sigterm():
         facts = _meta(meta or [])
@@ -71,25 +78,42 @@ def send(
         batches = [_bundled(files, suffix)] if bundle else [[Outgoing(path, suffix)] for path in files]
         if sequence is not None and sequence + len(batches) - 1 > grammar.largest:
             raise ConfigurationError(f"--sequence {sequence} is too large: a number has {grammar.width} digits here (--width)")
+        patience = _patience(timeout, wait=wait)
         sizes = {path: path.stat().st_size if path.is_file() else 0 for path in files}
-        worst = DONE
-        with sending(sum(sizes.values()), len(files)) as (advance, show), target.producer() as producer:
-            for number, batch in enumerate(batches):
-                show(batch[0].path.name)
-                outgoing = [Outgoing(o.path, o.suffix, advance) for o in batch]
-                given = None if sequence is None else sequence + number
-                try:
-                    published = producer.send(outgoing, group=group, sequence=given, key=key, meta=facts)
-                except (GatewayError, ProtocolError, TransportError, OSError) as error:
-                    if isinstance(error, ConnectionFailed | Denied | NoSpace):
-                        raise  # the next file would meet the same
-                    if isinstance(error, SequenceTaken) and given is not None:
-                        error.add_note("leave --sequence out to get the next free number")
-                    complain(error, f"{', '.join(str(o.path) for o in batch)}: ")
-                    worst = max(worst, SOME_FAILED if len(batches) > 1 else exit_code(error))
-                else:
-                    _tell(producer, published, outgoing, as_json=as_json)
+        worst, sent = DONE, list[Published]()
+        with target.producer() as producer:
+            with sending(sum(sizes.values()), len(files)) as (advance, show):
+                for number, batch in enumerate(batches):
+                    show(batch[0].path.name)
+                    outgoing = [Outgoing(o.path, o.suffix, advance) for o in batch]
+                    given = None if sequence is None else sequence + number
+                    try:
+                        published = producer.send(outgoing, group=group, sequence=given, key=key, meta=facts)
+                    except (GatewayError, ProtocolError, TransportError, OSError) as error:
+                        if isinstance(error, ConnectionFailed | Denied | NoSpace):
+                            raise  # the next file would meet the same
+                        if isinstance(error, SequenceTaken) and given is not None:
+                            error.add_note("leave --sequence out to get the next free number")
+                        complain(error, f"{', '.join(str(o.path) for o in batch)}: ")
+                        worst = max(worst, SOME_FAILED if len(batches) > 1 else exit_code(error))
+                    else:
+                        sent.append(published)
+                        _tell(producer, published, outgoing, as_json=as_json)
+            if wait:
+                worst = max(worst, wait_for(producer, sent, patience, as_json=as_json))
         raise typer.Exit(worst)
+
+
+def _patience(timeout: str | None, *, wait: bool) -> float | None:
+    """Seconds to wait; None: as long as it takes."""
+    if timeout is None:
+        return None
+    if not wait:
+        raise ConfigurationError("--timeout goes with --wait")
+    try:
+        return span(timeout)
+    except ValueError as error:
+        raise ConfigurationError(f"--timeout: {error}") from error
 
 
 def _check_texts(key: str | None, suffix: str | None) -> None:
