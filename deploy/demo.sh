@@ -2,6 +2,7 @@
 # The demonstration of compose.yaml:  demo.sh up | logs | tail [SERVICE] | status | down
 #
 #   SECRETS  where its secrets are, and are made once; deploy/secrets unless given
+#   MORE     another compose file, which stands over compose.yaml
 #   PROJECT  the name of its containers; dropgate-demo unless given
 set -eu
 
@@ -10,9 +11,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 export SECRETS
 
 if docker compose version >/dev/null 2>&1; then
-    compose() { docker compose --project-name "$PROJECT" --file "$here/compose.yaml" "$@"; }
+    compose() { docker compose --project-name "$PROJECT" --file "$here/compose.yaml" ${MORE:+--file "$MORE"} "$@"; }
 elif command -v docker-compose >/dev/null; then
-    compose() { docker-compose --project-name "$PROJECT" --file "$here/compose.yaml" "$@"; }
+    compose() { docker-compose --project-name "$PROJECT" --file "$here/compose.yaml" ${MORE:+--file "$MORE"} "$@"; }
 else
     echo "demo: docker compose is needed; on Debian: apt-get install docker-compose" >&2
     exit 1
