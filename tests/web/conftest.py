@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from gateway.service.web.app import create_app
 from gateway.service.web.server import WebServer
@@ -43,24 +43,35 @@ def browser() -> Iterator[Browser]:
 
 @dataclass
 class Visit:
-    """Opens pages of one server, and notes whatever should not happen there."""
+    """Opens pages of one server, and notes whatever should not happen there.
+
+    Pages with the same options are one page that is sent from place to place, which is quicker; with `fresh` each has a
+    browser profile of its own.
+    """
 
     browser: Browser
     url: str
+    fresh: bool = False
     faults: list[str] = field(default_factory=list)
-    contexts: list[BrowserContext] = field(default_factory=list)
+    pages: dict[str, Page] = field(default_factory=dict)
 
     def page(self, path: str = "/", **options: object) -> Page:
-        """A page in a browser profile of its own. Its stream of changes is open, unless it is a page without one."""
+        """A page at a path."""
+        key = f"{len(self.pages)}" if self.fresh else repr(sorted(options.items()))
+        if key not in self.pages:
+            self.pages[key] = self._open(options)
+        page = self.pages[key]
+        page.goto(self.url + path)
+        return page
+
+    def _open(self, options: dict[str, object]) -> Page:
         given = {"viewport": {"width": 1280, "height": 800}, "timezone_id": "Europe/Berlin", "locale": "en-GB", **options}
         context = self.browser.new_context(**given)  # type: ignore[arg-type]
         context.set_default_timeout(LIMIT)
-        self.contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: self.faults.append(f"script: {error}"))
         page.on("console", lambda message: self.faults.append(message.text) if message.type == "error" else None)
         page.on("request", lambda request: None if request.url.startswith(self.url) else self.faults.append(request.url))
-        page.goto(self.url + path)
         return page
 
     def live(self, path: str = "/", **options: object) -> Page:
@@ -68,6 +79,12 @@ class Visit:
         page = self.page(path, **options)
         page.locator("#pulse[data-state=live]").wait_for()
         return page
+
+    def close(self) -> None:
+        """Closes the profiles."""
+        for page in self.pages.values():
+            page.context.close()
+        self.pages.clear()
 
 
 @pytest.fixture(scope="module")
@@ -91,14 +108,22 @@ def server(world: World, settings: WebSettings) -> Iterator[WebServer]:
     server.close()
 
 
-@pytest.fixture
-def visit(browser: Browser, server: WebServer) -> Iterator[Visit]:
-    """The browser at the page. At the end nothing may have gone wrong: no script error, nothing asked for from outside."""
+@pytest.fixture(scope="module")
+def profiles(browser: Browser, server: WebServer) -> Iterator[Visit]:
+    """The browser's profiles of the module, closed before its server."""
     visit = Visit(browser, server.url)
     yield visit
-    for context in visit.contexts:
-        context.close()
-    assert visit.faults == []
+    visit.close()
+
+
+@pytest.fixture
+def visit(profiles: Visit) -> Iterator[Visit]:
+    """The browser at the page. At the end nothing may have gone wrong: no script error, nothing asked for from outside."""
+    profiles.faults.clear()
+    yield profiles
+    if profiles.fresh:
+        profiles.close()
+    assert profiles.faults == []
 
 
 @pytest.fixture

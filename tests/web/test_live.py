@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,7 +83,9 @@ def test_a_page_that_was_away_is_told_what_it_missed_or_everything() -> None:
         assert unknown["reset"] is True
         assert [put[0] for put in unknown["sections"]["rows"]["put"]] == ["one", "two"]  # type: ignore[index]
 
-    asyncio.run(play())
+    # In a thread of its own: the browser's library may have an event loop in this one.
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, play()).result(60)
 
 
 def test_what_is_remembered_is_bounded() -> None:

@@ -66,7 +66,10 @@ def create_app(
     pages, buttons, logins = Pages(site, access, renderer), Buttons(site, renderer), Logins.of(access, renderer)
 
     def get(path: str, role: Role, handler: Handler) -> Route:
-        return Route(path, needs(role, access, handler), methods=["GET"])
+        route = Route(path, needs(role, access, handler), methods=["GET"])
+        # A HEAD would have a whole file read, or a stream begun, for nothing.
+        route.methods = {"GET"}
+        return route
 
     def post(path: str, role: Role, handler: Handler) -> Route:
         return Route(path, needs(role, access, handler), methods=["POST"])
@@ -83,8 +86,8 @@ def create_app(
         Route("/login", logins.login, methods=["POST"]),  # checks its form itself, to answer with the form
         post("/logout", Role.VIEWER, logins.logout),
         get("/metrics", Role.VIEWER, _metrics(context)),
-        get("/healthz", Role.NOBODY, _health(context.healthz)),
-        get("/readyz", Role.NOBODY, _health(context.readyz)),
+        Route("/healthz", _health(context.healthz)),
+        Route("/readyz", _health(context.readyz)),
         Mount("/static", _Static(directory=str(files("gateway.service.web") / "static"))),
     ]
 

@@ -8,11 +8,12 @@ import anyio
 import anyio.to_thread
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response
 
 from gateway.errors import GatewayError
 from gateway.handoff.ledger.errors import LedgerUnavailable
 from gateway.service.transitions import Transition, What
+from gateway.service.web.flow import Flow
 from gateway.service.web.guard import visitor_of
 from gateway.service.web.pieces import item_path
 from gateway.service.web.places import NoSuchDrop, OpenFile, TooBusy, item_of
@@ -86,7 +87,7 @@ class Buttons:
             "Content-Length": f"{file.source.size}",
             "Content-Security-Policy": "sandbox; default-src 'none'",
         }
-        return StreamingResponse(_pieces(file), headers=headers, media_type="application/octet-stream")
+        return Flow(_pieces(file), headers=headers, media_type="application/octet-stream")
 
     def _item(self, drop: str, title: str) -> ItemId:
         item = item_of(self.site.places.grammar(drop), title)

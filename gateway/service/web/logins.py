@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import anyio
 import anyio.to_thread
+import structlog
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -13,6 +14,8 @@ from gateway.service.web.forms import BadForm, read_form
 from gateway.service.web.guard import forgery, set_session, visitor_of
 from gateway.service.web.render import Renderer
 from gateway.service.web.throttle import Throttle, keys
+
+log: structlog.stdlib.BoundLogger = structlog.get_logger("dropgate")
 
 _AT_A_TIME = 2  # a check of a password takes much memory on purpose
 
@@ -59,6 +62,8 @@ class Logins:
             return response
         found = await anyio.to_thread.run_sync(self.access.login, name, secret, limiter=self._checks)
         if found is None:
+            # Without the name: people type their password there.
+            log.warning("login refused", address=address)
             return self._form(request, wanted, "That is not right.", 403)
         self.throttle.succeeded(tried)
         # A new session: whoever planted the old one in this browser does not know it.

@@ -19,7 +19,7 @@ from protocol.states import State
 from transports.base import Source
 from transports.errors import NotFound
 
-MOST = 4  # connections of the page at a time
+MOST = 4  # connections at a time for looks and actions, and as many for downloads, which may be slow
 _FRESH = 3.0  # seconds
 _USUAL = Grammar()
 _PATIENCE = 10.0  # seconds that one is waited for
@@ -49,6 +49,7 @@ class Places:
     _grammars: dict[str, Grammar] = field(default_factory=dict)
     _fresh_until: list[float] = field(default_factory=lambda: [-math.inf])
     _free: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(MOST))
+    _free_for_downloads: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(MOST))
 
     def drop(self, name: str) -> Drop:
         """A drop by its name. Raises NoSuchDrop."""
@@ -71,16 +72,18 @@ class Places:
         return self._grammars.get(name, _USUAL)
 
     @contextlib.contextmanager
-    def driver(self, name: str, ledger: Ledger | None = None) -> Iterator[Driver]:
+    def driver(self, name: str, ledger: Ledger | None = None, *, download: bool = False) -> Iterator[Driver]:
         """A driver over a connection of its own. Raises NoSuchDrop, TooBusy and transport errors."""
         drop = self.drop(name)
-        if not self._free.acquire(timeout=_PATIENCE):
-            raise TooBusy(f"the page has {MOST} connections to drops, and all are in use; try again")
+        free = self._free_for_downloads if download else self._free
+        if not free.acquire(timeout=_PATIENCE):
+            what = "downloads at a time" if download else "connections to drops"
+            raise TooBusy(f"the page has {MOST} {what}, and all are in use; try again")
         try:
             with drop.driver(ledger) as driver:
                 yield driver
         finally:
-            self._free.release()
+            free.release()
 
     def replay(self, name: str, item: ItemId) -> tuple[str, ...]:
         """Asks for an item again; its ready names. Raises as the procedure does, LedgerUnavailable, and as `driver`."""
@@ -105,7 +108,7 @@ class Places:
         stack = contextlib.ExitStack()
         with contextlib.ExitStack() as undo:
             undo.push(stack)
-            driver = stack.enter_context(self.driver(name))
+            driver = stack.enter_context(self.driver(name, download=True))
             found = [n for n in driver.run(find_item(rules, item)) if n.suffix == suffix and n.kind is FileKind.PAYLOAD]
             if not found:
                 raise NotFound("open_read", f"{item.group}{rules.grammar.digits(item.number)}.{suffix}", "no such file")

@@ -1,6 +1,6 @@
 """From views to documents: templates for what stands still, pieces for what changes."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,9 +8,10 @@ import anyio.to_thread
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, Response
 
 from gateway.service.web.access import Access, Role
+from gateway.service.web.flow import Flow
 from gateway.service.web.guard import set_session, visitor_of
 from gateway.service.web.live import View, shown
 from gateway.service.web.markup import Element, to_html
@@ -58,17 +59,26 @@ class Renderer:
     async def live(self, request: Request, template: str, view: View, **facts: Any) -> Response:
         """A document that changes: itself, or with `live=CURSOR` in its address the stream of its changes."""
         if "live" in request.query_params:
-            return self._stream(view, request.query_params["live"], request.headers.get("last-event-id", ""))
+            return self._stream(request, view)
         sections = await anyio.to_thread.run_sync(view)
         cursor = self.site.pulse.remembered.keep(shown(sections))
         facts |= {"live": {name: self._html(pieces) for name, pieces in sections.items()}, "cursor": cursor}
         return self.document(request, template, **facts)
 
-    def _stream(self, view: View, cursor: str, last: str) -> Response:
+    def _stream(self, request: Request, view: View) -> Response:
         if self.site.pulse.full:
             return Response("too many pages are open\n", 503, {"Retry-After": "10"}, "text/plain")
-        events = self.site.pulse.stream(view, last or cursor, self.site.context.clock.utc)
-        return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+        cursor = request.headers.get("last-event-id", "") or request.query_params["live"]
+        events = self._while_allowed(request, self.site.pulse.stream(view, cursor, self.site.context.clock.utc))
+        return Flow(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+
+    async def _while_allowed(self, request: Request, events: AsyncIterator[str]) -> AsyncIterator[str]:
+        """The events, until the session ends that asked for them."""
+        authorization = request.headers.get("authorization", "")
+        async for event in events:
+            if not self.access.visitor(request.cookies, authorization).role:
+                return
+            yield event
 
     def _html(self, pieces: Mapping[str, Element]) -> Markup:
         now = self.site.now

@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
@@ -134,6 +134,12 @@ class Tables:
                 table = _table(view.snapshot, grammar, self._clock_ahead(view))
                 self._made[view.name] = (view.snapshot, table)
             return table
+
+    def keep(self, names: Collection[str]) -> None:
+        """Forgets the drops that are no longer there."""
+        with self._lock:
+            for name in self._made.keys() - set(names):
+                del self._made[name]
 
     def clock_ahead(self, view: DropView) -> float:
         """How far a server's clock is ahead of ours, in seconds, as the rows of its drop were reckoned."""

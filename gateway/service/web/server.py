@@ -60,6 +60,8 @@ class WebServer:
             log_level="error",
             access_log=False,
             server_header=False,
+            # Nobody else says for whom a request was made, and whether by https: a proxy stands on this host.
+            forwarded_allow_ips="127.0.0.1,::1",
             limit_concurrency=_MOST_AT_A_TIME,
             timeout_keep_alive=15,
             timeout_graceful_shutdown=_DRAIN,

@@ -87,6 +87,7 @@ def errors_of(site: Site, picture: Picture) -> int:
 
 def frame(site: Site, picture: Picture) -> dict[str, dict[str, Element]]:
     """What stands around every view: the way to the error images with their number, and to each drop."""
+    site.tables.keep([view.name for view in picture.drops])
     errors = errors_of(site, picture)
     number = h("span", {"class": "count"}, f"{errors:,}") if errors else None
     return {

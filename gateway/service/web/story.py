@@ -38,6 +38,7 @@ class Story:
         self._item = item
         self._csrf = csrf
         self._steps: list[Transition] = []
+        self._trouble = ""
         self._told: int | None = None  # how many transitions were told when the steps were read
 
     def sections(self) -> Sections:
@@ -55,7 +56,7 @@ class Story:
             "actions": self._actions(view, row),
             "reason": self._reason(view, row),
             "steps": {f"{number}": _step(self._drop, step) for number, step in enumerate(steps)}
-            or {"none": h("li", {"class": "faint"}, "The journal tells nothing of it.")},
+            or {"none": h("li", {"class": "faint"}, self._trouble or "The journal tells nothing of it.")},
             "files": _files(view, self._item, site.tables.clock_ahead(view)),
             "contents": self._contents(view),
         }
@@ -65,8 +66,11 @@ class Story:
         count = history.count
         fresh = None if self._told is None else history.since(self._told)
         if fresh is None:
-            read = self._site.context.journal.read(item=self._title)
-            self._steps = [step for step in read if self._is_ours(step)][-_MOST_STEPS:]
+            try:
+                read = self._site.context.journal.read(item=self._title)
+                self._steps = [step for step in read if self._is_ours(step)][-_MOST_STEPS:]
+            except OSError as error:
+                self._trouble = f"The journal cannot be read: {error.strerror or error}"
             # What is being written just now may be heard and not be read yet.
             fresh = history.since(max(count - 50, 0)) or []
         known = set(self._steps)
