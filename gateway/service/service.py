@@ -36,6 +36,7 @@ class Service:
     _seen: tuple[int, int, int] | None = None
     _next_look: float = 0.0
     _next_watchdog: float = 0.0
+    _stopping: bool = False
 
     def run_once(self) -> bool:
         """Runs every route until its source is empty; whether every item was forwarded. Raises the first failure."""
@@ -64,6 +65,9 @@ class Service:
             if healthz(board)[0]:
                 self.notifier.watchdog()
         if self.stop.is_set():
+            if not self._stopping:
+                self._stopping = True
+                self.notifier.stopping()
             return
         failures = daemon.failures()
         if failures and not around.page:

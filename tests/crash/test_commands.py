@@ -106,7 +106,7 @@ def test_a_sweep_heals_a_drop_whose_workers_are_all_dead(place: Place, words: li
         victim.kill()
         victim.wait()
     sender_source = place.scratch / "large.bin"
-    sender_source.write_bytes(bytes(LARGE))
+    sender_source.write_bytes(bytes(LARGE[place.kind]))
     sender = start("send", *words, str(sender_source), "--group", GROUP, cwd=place.scratch)
     try:
         wait_until(lambda: any(name.startswith("B_") for name in place.names()), "the beginning of the sending")

@@ -61,5 +61,7 @@ def test_it_is_ready_alive_and_reloaded(running: tuple[Service, Manager, Path]) 
     manager.hears("READY=1")
     manager.hears("WATCHDOG=1")
 
-    assert started.stop() == 0, started.tail()
+    started.process.send_signal(signal.SIGTERM)
+    manager.hears("STOPPING=1")
+    assert started.process.wait(WITHIN) == 0, started.tail()
     assert "route.0.colour: this key is not known" in started.tail(), "and the log says why it was refused"
