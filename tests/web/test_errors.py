@@ -1,7 +1,9 @@
 """Error images: why they are, and the three buttons. Names and reasons are a stranger's, and do nothing."""
 
+import contextlib
 import hashlib
 import re
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +11,14 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
+from gateway.handoff.ledger.base import Ledger
+from gateway.handoff.ledger.open import open_ledger
 from gateway.service.transitions import Transition, What
+from gateway.service.web import flow
+from gateway.service.web.places import MOST
+from gateway.service.web.server import WebServer
+from protocol.ledger import Entry, LedgerState
+from protocol.names import ItemId
 from tests.web.conftest import Visit
 from tests.web.looks import contrast_faults, sideways
 from tests.web.world import World, error_image, item, put, title
@@ -74,6 +83,26 @@ def test_replay_renames_it_back_to_ready(visit: Visit, world: World, outbox: Pat
     world.look("outbox")
     expect(page.locator(card(page, 1))).to_have_count(0)
     world.hub.listeners.remove(told.append)
+
+
+def test_a_replay_of_what_was_processed_is_told_to_the_ledger(visit: Visit, world: World, outbox: Path, tmp_path: Path) -> None:
+    def ledger(drop: str) -> Ledger:
+        assert drop == "outbox"
+        return open_ledger(f"sqlite://{tmp_path}/ledger.db", "orders out")
+
+    done = Entry(LedgerState.DONE, 1, ItemId("orders_", 80), "gate-1-1", 1, "2026-11-30T12:00:00Z")
+    with ledger("outbox") as opened:
+        assert opened.compare_and_set("key-orders_80", None, done)
+    world.ledger = ledger
+    page = visit.live(f"/drops/outbox/items/{title(80)}")
+    page.get_by_role("button", name="Replay").click()
+    page.get_by_role("dialog").get_by_role("button", name="Replay").click()
+    expect(page.locator(".did")).to_contain_text("ready again")
+    assert names(outbox, 80) == [f"{title(80)}.csv", f"{title(80)}.manifest.json"]
+    with ledger("outbox") as opened:
+        entry = opened.read("key-orders_80")
+    assert entry is not None
+    assert entry.state is LedgerState.ARCHIVED, "a worker takes it for a replay, and not for a run that was cut"
 
 
 def test_nothing_is_done_before_it_was_confirmed(visit: Visit, outbox: Path) -> None:
@@ -159,6 +188,21 @@ def test_a_large_download_is_streamed(client: httpx.Client, world: World, outbox
         with client.stream("GET", f"/drops/outbox/items/{title(90)}/files/csv") as answer:
             next(answer.iter_raw(1000))
     assert client.get(f"/drops/outbox/items/{title(81)}/files/csv").status_code == 200
+
+
+def test_who_stops_reading_gives_his_connection_back(
+    server: WebServer, client: httpx.Client, outbox: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flow, "_STALLED", 0.5)
+    item(outbox, 91, data=bytes(LARGE))
+    path = f"/drops/outbox/items/{title(91)}/files/csv"
+    port = int(server.url.rpartition(":")[2])
+    with contextlib.ExitStack() as stack:
+        for _ in range(MOST):  # all there are
+            stalled = stack.enter_context(socket.create_connection(("127.0.0.1", port), 30))
+            stalled.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+            assert stalled.recv(15) == b"HTTP/1.1 200 OK"
+        assert client.get(f"/drops/outbox/items/{title(81)}/files/csv").status_code == 200
 
 
 def test_nothing_but_payloads_of_items_can_be_downloaded(client: httpx.Client) -> None:

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 from gateway.drop import Drop
 from gateway.handoff.clock import Clock
+from gateway.handoff.ledger.base import Ledger
 from gateway.service.alarms.alarm import Alarm
 from gateway.service.board import Board, DropView, Moving, RouteState, RouteView
 from gateway.service.journal import Journal
@@ -49,6 +50,7 @@ class World:
     board: Board = field(default_factory=lambda: Board(Clock().utc, Clock().utc()))
     journal: Journal = field(init=False)
     well: bool = True
+    ledger: Callable[[str], Ledger | None] = lambda drop: None
 
     def __post_init__(self) -> None:
         self.journal = Journal(self.folder / "journal.jsonl", 16 * 1024 * 1024, 2, board=self.board)
@@ -70,6 +72,7 @@ class World:
             metrics.text,
             health,
             health,
+            lambda drop: self.ledger(drop),  # as it is when it is asked for
             version="9.9",
         )
 

@@ -1,6 +1,6 @@
 """The handlers of what can be pressed: replay, discard, download."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -87,7 +87,7 @@ class Buttons:
             "Content-Length": f"{file.source.size}",
             "Content-Security-Policy": "sandbox; default-src 'none'",
         }
-        return Flow(_pieces(file), headers=headers, media_type="application/octet-stream")
+        return Flow(_pieces(file), "application/octet-stream", headers)
 
     def _item(self, drop: str, title: str) -> ItemId:
         item = item_of(self.site.places.grammar(drop), title)
@@ -102,7 +102,7 @@ class Buttons:
         return self.renderer.document(request, "problem.html", status, what=what, text=f"{error}", notes=notes, back=back)
 
 
-async def _pieces(file: OpenFile) -> AsyncIterator[bytes]:
+async def _pieces(file: OpenFile) -> AsyncGenerator[str | bytes, None]:
     """The file's bytes. A file that changes meanwhile cuts the response short of its length, which no browser overlooks."""
     try:
         while data := await anyio.to_thread.run_sync(file.source.read):

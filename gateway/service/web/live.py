@@ -8,7 +8,7 @@ import asyncio
 import json
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping
+from collections.abc import AsyncGenerator, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 
 import anyio.to_thread
@@ -115,7 +115,7 @@ class Pulse:
         """Whether as many streams are served as there may be."""
         return self._streams >= _MOST_STREAMS
 
-    async def stream(self, view: View, cursor: str, utc: Callable[[], str]) -> AsyncIterator[str]:
+    async def stream(self, view: View, cursor: str, utc: Callable[[], str]) -> AsyncGenerator[str, None]:
         """Server-sent events: what to do with the page that `cursor` names, now and whenever it changes."""
         self._streams += 1
         try:

@@ -1,6 +1,7 @@
 """From views to documents: templates for what stands still, pieces for what changes."""
 
-from collections.abc import AsyncIterator, Mapping
+import contextlib
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,15 +71,16 @@ class Renderer:
             return Response("too many pages are open\n", 503, {"Retry-After": "10"}, "text/plain")
         cursor = request.headers.get("last-event-id", "") or request.query_params["live"]
         events = self._while_allowed(request, self.site.pulse.stream(view, cursor, self.site.context.clock.utc))
-        return Flow(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+        return Flow(events, "text/event-stream", {"X-Accel-Buffering": "no"})
 
-    async def _while_allowed(self, request: Request, events: AsyncIterator[str]) -> AsyncIterator[str]:
+    async def _while_allowed(self, request: Request, events: AsyncGenerator[str, None]) -> AsyncGenerator[str | bytes, None]:
         """The events, until the session ends that asked for them."""
         authorization = request.headers.get("authorization", "")
-        async for event in events:
-            if not self.access.visitor(request.cookies, authorization).role:
-                return
-            yield event
+        async with contextlib.aclosing(events):
+            async for event in events:
+                if not self.access.visitor(request.cookies, authorization).role:
+                    return
+                yield event
 
     def _html(self, pieces: Mapping[str, Element]) -> Markup:
         now = self.site.now
