@@ -4,6 +4,8 @@ A receipt is a stranger's word, as a manifest is: it is parsed strictly, and not
 of the ledger's entry, so that of two receipts for one item the later run's is the higher one.
 """
 
+import hashlib
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -87,6 +89,20 @@ def parse_receipt(data: bytes) -> Receipt:
         return Receipt.model_validate(value)
     except ValidationError as error:
         raise InvalidReceipt(f"the receipt is wrong in {faults(error)}", torn=False) from error
+
+
+def aside_path(path: str, writer: str) -> str:
+    """The scratch name to which a writer moves a receipt away, so that whoever finds it later knows which one it was."""
+    return f"T_{writer}.{_trace(path)}.old"
+
+
+def set_aside(scratch: Iterable[str], path: str) -> bool:
+    """Whether one of these scratch files was a receipt of this path: its writer was cut, or is at it just now."""
+    return any(name.endswith(f".{_trace(path)}.old") for name in scratch)
+
+
+def _trace(path: str) -> str:
+    return hashlib.sha256(path.encode()).hexdigest()[:16]
 
 
 def _fit(value: Any) -> Any:

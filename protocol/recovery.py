@@ -7,9 +7,10 @@ twice does no more than once.
 
 import itertools
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from protocol.names import REASON_SUFFIX, FileKind, ItemId, Name
+from protocol.names import REASON_SUFFIX, RECEIPT_SUFFIX, FileKind, ItemId, Name
+from protocol.receipt import set_aside
 from protocol.rules import Rules, Signal
 from protocol.snapshot import ItemView, Listed, Snapshot
 from protocol.states import State
@@ -44,6 +45,13 @@ class FinishError:
     """An error image without its reason: still being put away, or cut while it was."""
 
     error: Name
+
+
+@dataclass(frozen=True, slots=True)
+class FinishReceipt:
+    """An image whose receipt was moved aside, by one who was cut before he put it back or wrote a newer one."""
+
+    token: Name
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +134,7 @@ Action = (
     TakeOver
     | FinishDone
     | FinishError
+    | FinishReceipt
     | FinishPublish
     | DropTwin
     | Unfinished
@@ -171,6 +180,7 @@ def plan(snapshot: Snapshot, rules: Rules, facts: Facts, ages: Ages) -> list[Act
     actions: list[Action] = []
     for view in snapshot.items.values():
         actions.extend(_about(view, rules, facts, ages))
+    actions.extend(_receipts(snapshot, rules))
     actions.extend(_archive(snapshot, rules, facts, ages))
     holders = snapshot.claimants()
     actions.extend(DeleteLease(owner) for owner in sorted(snapshot.leases) if owner in facts.dead and owner not in holders)
@@ -250,6 +260,21 @@ def _error(view: ItemView, rules: Rules) -> list[Action]:
     reasons = {name.again for name, _ in view.files if name.state is State.ERROR and name.suffix == REASON_SUFFIX}
     tokens = [name for name, _ in view.files if rules.is_token(name.kind) and name.state is State.ERROR]
     return [FinishError(token) for token in tokens if token.again not in reasons]
+
+
+def _receipts(snapshot: Snapshot, rules: Rules) -> list[Action]:
+    aside = [listed.path for listed in snapshot.scratch if listed.path.endswith(".old")]
+    if not aside:
+        return []  # images from before there were receipts are left as they are
+    found: list[Action] = []
+    for view in (*snapshot.in_state(State.AFTER), *snapshot.in_state(State.ERROR)):
+        names = {name for name, _ in view.files}
+        for token in names:
+            receipt = replace(token, suffix=RECEIPT_SUFFIX)
+            wants = rules.is_token(token.kind) and token.state is view.state and rules.writes_receipt(token.item.group)
+            if wants and receipt not in names and set_aside(aside, rules.layout.path(receipt)):
+                found.append(FinishReceipt(token))
+    return found
 
 
 def _replay(view: ItemView, tokens: list[Name]) -> list[Action]:

@@ -4,11 +4,11 @@ Nothing would be wrong with acting at once as long as every step is one; but som
 takes its new name away again where the old one is gone by then. So whoever is at it gets the time to end it.
 """
 
-from protocol.recovery import Action, DropTwin, FinishDone, FinishError
+from protocol.recovery import Action, DropTwin, FinishDone, FinishError, FinishReceipt
 
 SECOND_LOOK = 2.0  # seconds at the least between the two looks; putting an item away takes a few round trips
 
-_PATIENT = (FinishDone, FinishError, DropTwin)
+_PATIENT = (FinishDone, FinishError, FinishReceipt, DropTwin)
 
 
 def seen_twice(planned: list[Action], looked_at: frozenset[Action]) -> tuple[list[Action], frozenset[Action]]:

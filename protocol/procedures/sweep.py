@@ -41,6 +41,7 @@ from protocol.recovery import (
     FinishDone,
     FinishError,
     FinishPublish,
+    FinishReceipt,
     MissingPayload,
     Replay,
     TakeOver,
@@ -84,6 +85,9 @@ async def _carry_out(rules: Rules, action: Action, worker: Worker, unwanted: Unw
             return await _settle(rules, action, worker)
         case FinishDone() | FinishError():
             return await _put_away(rules, action, worker)
+        case FinishReceipt(token):
+            away = await add_receipt(rules, token, await _writing(rules, token, worker, {}))
+            return not away.left, "its receipt had been moved aside" if not away.left else "somebody has its receipt open"
         case FinishPublish(token):
             return await _finish_publish(rules, token)
         case DropTwin(drop, keep):

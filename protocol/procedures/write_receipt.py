@@ -7,7 +7,8 @@
                                           another item's                  the number came twice: the caller takes the next "+n"
 
 A receipt is not deleted by its name: between the look and the deletion a later one may have come there. It is renamed to a
-scratch name first, and put back if it is not the one that was looked at.
+scratch name first, and put back if it is not the one that was looked at. Cut in between, the scratch name tells the next
+sweep which image has lost its receipt.
 """
 
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from protocol.ledger import Entry
 from protocol.names import RECEIPT_SUFFIX, ItemId, Name
 from protocol.operations import Claim, Now, Outcome, Pause, Publish, ReadSmall, Replace, Store
 from protocol.procedures.rename import remove, rename
-from protocol.receipt import LARGEST, Ending, Receipt, format_receipt, parse_receipt
+from protocol.receipt import LARGEST, Ending, Receipt, aside_path, format_receipt, parse_receipt
 from protocol.rules import Rules
 from protocol.states import State
 
@@ -190,7 +191,7 @@ async def _put(rules: Rules, path: str, writing: Writing) -> bool:
 
 async def _set_aside(rules: Rules, path: str, data: bytes, writer: str) -> bool:
     """Takes away the receipt that was read, and no other; False where somebody has it open."""
-    aside = f"T_{writer}.old"
+    aside = aside_path(path, writer)
     outcome = await rename(Claim, path, aside, patience=rules.busy_patience)
     if outcome is Outcome.EXISTS:
         await remove(aside)
