@@ -16,6 +16,7 @@ from protocol.manifest import MOST_FILES
 
 VERSION = 1
 LARGEST = 1024 * 1024  # bytes
+ASIDE = ".old"  # the end of the scratch names to which receipts are moved
 LONGEST_TEXT = 4000  # characters of a result or an error; what a ledger keeps, and no log
 
 Ending = Literal["processed", "failed", "forwarded", "published"]
@@ -93,12 +94,12 @@ def parse_receipt(data: bytes) -> Receipt:
 
 def aside_path(path: str, writer: str) -> str:
     """The scratch name to which a writer moves a receipt away, so that whoever finds it later knows which one it was."""
-    return f"T_{writer}.{_trace(path)}.old"
+    return f"T_{writer}.{_trace(path)}{ASIDE}"
 
 
 def set_aside(scratch: Iterable[str], path: str) -> bool:
     """Whether one of these scratch files was a receipt of this path: its writer was cut, or is at it just now."""
-    return any(name.endswith(f".{_trace(path)}.old") for name in scratch)
+    return any(name.endswith(f".{_trace(path)}{ASIDE}") for name in scratch)
 
 
 def _trace(path: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from protocol.names import REASON_SUFFIX, RECEIPT_SUFFIX, FileKind, ItemId, Name
-from protocol.receipt import set_aside
+from protocol.receipt import ASIDE, set_aside
 from protocol.rules import Rules, Signal
 from protocol.snapshot import ItemView, Listed, Snapshot
 from protocol.states import State
@@ -180,13 +180,16 @@ def plan(snapshot: Snapshot, rules: Rules, facts: Facts, ages: Ages) -> list[Act
     actions: list[Action] = []
     for view in snapshot.items.values():
         actions.extend(_about(view, rules, facts, ages))
-    actions.extend(_receipts(snapshot, rules))
+    receipts = _receipts(snapshot, rules)
+    actions.extend(receipts)
     actions.extend(_archive(snapshot, rules, facts, ages))
     holders = snapshot.claimants()
     actions.extend(DeleteLease(owner) for owner in sorted(snapshot.leases) if owner in facts.dead and owner not in holders)
     for group, numbers in snapshot.counters.items():
         actions.extend(DeleteCounter(group, number) for number in sorted(set(numbers))[:-1])
-    actions.extend(DeleteScratch(e.path) for e in snapshot.scratch if _older(facts.age(e), ages.before))
+    # What tells of a lost receipt stays until that was written.
+    scratch = [e for e in snapshot.scratch if not (receipts and e.path.endswith(ASIDE))]
+    actions.extend(DeleteScratch(e.path) for e in scratch if _older(facts.age(e), ages.before))
     actions.extend(Tell("drop", problem) for problem in snapshot.problems)
     return actions
 
@@ -263,7 +266,7 @@ def _error(view: ItemView, rules: Rules) -> list[Action]:
 
 
 def _receipts(snapshot: Snapshot, rules: Rules) -> list[Action]:
-    aside = [listed.path for listed in snapshot.scratch if listed.path.endswith(".old")]
+    aside = [listed.path for listed in snapshot.scratch if listed.path.endswith(ASIDE)]
     if not aside:
         return []  # images from before there were receipts are left as they are
     found: list[Action] = []

@@ -19,7 +19,7 @@ from protocol.contents import Contents
 from protocol.errors import InvalidReceipt
 from protocol.ledger import Entry
 from protocol.names import RECEIPT_SUFFIX, ItemId, Name
-from protocol.operations import Claim, Now, Outcome, Pause, Publish, ReadSmall, Replace, Store
+from protocol.operations import Claim, Now, Outcome, Pause, Publish, ReadSmall, Replace, Stat, Store
 from protocol.procedures.rename import remove, rename
 from protocol.receipt import LARGEST, Ending, Receipt, aside_path, format_receipt, parse_receipt
 from protocol.rules import Rules
@@ -190,12 +190,14 @@ async def _put(rules: Rules, path: str, writing: Writing) -> bool:
 
 
 async def _set_aside(rules: Rules, path: str, data: bytes, writer: str) -> bool:
-    """Takes away the receipt that was read, and no other; False where somebody has it open."""
+    """Takes away the receipt that was read, and no other; True where it is worth looking again, False where it is open."""
     aside = aside_path(path, writer)
-    outcome = await rename(Claim, path, aside, patience=rules.busy_patience)
-    if outcome is Outcome.EXISTS:
+    if await Stat(aside) is not None:
+        # Of an earlier attempt of ours, which was cut: it is put back, and looked at again.
+        if await rename(Publish, aside, path, patience=rules.busy_patience, shared=True) is Outcome.DONE:
+            return True
         await remove(aside)
-        outcome = await rename(Claim, path, aside, patience=rules.busy_patience)
+    outcome = await rename(Claim, path, aside, patience=rules.busy_patience)
     if outcome is not Outcome.DONE:
         return outcome is not Outcome.BUSY
     if await ReadSmall(aside, LARGEST) != data:

@@ -15,6 +15,7 @@ from gateway.handoff.ledger.base import Ledger
 from gateway.handoff.ledger.memory import MemoryLedger
 from gateway.handoff.owner import new_owner
 from gateway.handoff.sweeper import Sweeper
+from gateway.settings import load
 from protocol.ledger import Entry, LedgerState
 from protocol.names import ItemId
 from protocol.procedures.discard import discard
@@ -210,3 +211,39 @@ def test_without_the_setting_there_is_nothing_of_it(tmp_path: Path) -> None:
     with drop.consumer((GROUP,), says, lambda event: None) as consumer:
         consumer.sweep_once(threading.Event())
     assert names(tmp_path) == [f"A_{STEM}.csv", f"A_{STEM}.manifest.json"]
+
+
+def test_a_configuration_says_whose_receipts_wait_for_whom(tmp_path: Path) -> None:
+    """Over two hops of one file as well; a group that goes elsewhere, and a plain folder, are not waited for."""
+    (tmp_path / "dropgate.toml").write_text(
+        """
+        [drop]
+        first = { url = "first", groups = ["orders_", "notes_"] }
+        second = { url = "second", groups = ["orders_"] }
+        last = { url = "last", receipts = true }
+        plain = { url = "plain", receipts = true }
+
+        [[route]]
+        from = "first"
+        to = "second"
+        groups = ["orders_"]
+
+        [[route]]
+        from = "second"
+        to = "last"
+
+        [[route]]
+        from = "first"
+        to = "plain"
+        groups = ["notes_"]
+        original_names = true
+        """
+    )
+    settings = load(tmp_path / "dropgate.toml")
+    found = {name: settings.open_drop(name).rules for name in settings.drop}
+    assert {name: (rules.receipts, set(rules.forwards), set(rules.awaits)) for name, rules in found.items()} == {
+        "first": (False, {"orders_", "notes_"}, {"orders_"}),
+        "second": (False, {"orders_"}, {"orders_"}),
+        "last": (True, set(), set()),
+        "plain": (True, set(), set()),
+    }

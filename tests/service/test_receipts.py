@@ -250,3 +250,65 @@ def test_what_others_sent_there_is_left_alone(tmp_path: Path) -> None:
     assert sorted(path.name for path in source.iterdir() if "receipt" in path.name) == [f"A_{_NAME}"]
     assert (source / f"A_{_NAME}").read_bytes() == before
     carried.close()
+
+
+class Died(BaseException):
+    """What no handler of errors sees, as the end of a process."""
+
+
+class Mortal(Driver):
+    """Dies before one of the operations of its carrier, or right after it."""
+
+    left: list[int]  # operations of all connections, counted down
+    after: bool
+
+    def _carry_out(self, operation: Operation[Any]) -> Any:
+        self.left[0] -= 1
+        if self.left[0] == 0 and not self.after:
+            raise Died
+        result = super()._carry_out(operation)
+        if self.left[0] == 0:
+            raise Died
+        return result
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("fresh", [False, True], ids=["replacing", "first"])
+def test_a_carrier_that_dies_at_any_step_is_gone_on_with_by_the_next(tmp_path: Path, after: bool, fresh: bool) -> None:
+    """One round of the next is enough, and at no moment is there half a receipt, or one that says less than before."""
+    for step in range(1, 60):
+        place = folder(tmp_path, f"s{step}")
+        source, one = folder(place, "source"), folder(place, "one")
+        near, far = with_receipts(source, awaits=True), with_receipts(one)
+        _many(source, 1, carried=False)
+        _many(one, 1, carried=False)
+        mine = source / f"A_{_NAME}"
+        if fresh:
+            mine.unlink()
+        first, died = Carried(place, near, far), False
+        first.book.close()
+        # Unread again, as after a restart.
+        for answers in first.carrier.sending:
+            answers.book = open_ledger("memory:", "receipts")
+            answers.news.clear()
+            answers.known.clear()
+        if fresh:
+            mine.unlink()  # it was written when it connected
+        else:
+            _many(source, 1, carried=False)
+        for driver in first.carrier._drivers.values():
+            driver.__class__ = Mortal
+        left = [step]
+        for driver in first.carrier._drivers.values():
+            driver.left, driver.after = left, after  # type: ignore[attr-defined] # of Mortal
+        try:
+            first.carrier.round()
+        except Died:
+            died = True
+        assert fresh or mine.exists(), "it is replaced in one step"
+        again = Carried(place, near, far)
+        assert receipts(source)[f"A_{_NAME}"].destinations["one"].outcome == "processed"
+        again.close()
+        if not died:
+            return
+    raise AssertionError("a round has no end")
