@@ -10,7 +10,9 @@ from gateway.service.board import DropView
 from gateway.service.transitions import Transition, What
 from gateway.service.web.history import History
 from gateway.service.web.markup import h, to_data, to_html
-from gateway.service.web.rows import NO_TOKEN, Query, Tables
+from gateway.service.web.overview import SHAPES
+from gateway.service.web.pieces import mark
+from gateway.service.web.rows import NO_TOKEN, STATES, Query, Tables
 from gateway.service.web.throttle import Throttle, keys
 from gateway.service.web.words import size, span, visible
 from protocol.names import Grammar
@@ -138,6 +140,12 @@ def told(minute: int, what: What = What.FORWARDED, seconds: float | None = 1.0, 
     """A step in a minute after noon."""
     at = f"2026-11-30T12:{minute:02}:{number % 60:02}Z"
     return Transition(at, what, "orders out", "outbox", "orders_", f"{number:010}", bytes=100, seconds=seconds, text="why")
+
+
+def test_every_step_and_every_state_has_a_shape_of_its_own_meaning() -> None:
+    assert set(SHAPES) == set(What)
+    drawn = {kind: str(to_html(mark(kind), 0.0)) for kind in STATES}
+    assert len(set(drawn.values())) == len(STATES), "colour is never what tells two states apart"
 
 
 def test_the_last_hour_is_the_same_whether_it_was_heard_or_read() -> None:

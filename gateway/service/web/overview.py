@@ -233,7 +233,7 @@ def _recent(one: Transition) -> Element:
         {},
         when(one.at),
         " ",
-        state(SHAPES[one.what], one.what.value),
+        state(SHAPES.get(one.what, "ready"), one.what.value),
         " ",
         link(item_path(one.drop, one.item), one.item, "name"),
         h("span", {"class": "faint"}, f" of {one.drop}{to}", f", {span(one.seconds)}" if one.seconds is not None else ""),

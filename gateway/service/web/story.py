@@ -183,7 +183,7 @@ def _step(drop: str, step: Transition) -> Element:
         "li",
         {},
         when(step.at, "day"),
-        state(SHAPES[step.what], step.what.value),
+        state(SHAPES.get(step.what, "ready"), step.what.value),
         h("span", {"class": "faint"}, clipped(", ".join(details), 500)),
         h("p", {}, h("bdi", {}, clipped(step.text))) if step.text else None,
     )
