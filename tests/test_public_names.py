@@ -9,7 +9,10 @@ import transports.errors
 
 PUBLIC = {
     gateway.drop: {"Drop"},
-    transports.base: {"CHUNK", "Capabilities", "Entry", "Fact", "Guarantee", "Kind", "Sink", "Source", "Transport"},
+    transports.base: {
+        *("CHUNK", "MARK", "Capabilities", "Entry", "Fact", "Guarantee", "Kind", "Sink", "Source", "Transport"),
+        *("check_start", "check_left", "check_before"),  # for backends
+    },
     transports.errors: {
         *("TransportError", "NotFound", "AlreadyExists", "Denied", "Busy", "NoSpace", "CrossVolume", "Unsupported"),
         *("UnsafePath", "ChangedWhileReading", "ServerFailure", "OutcomeUnknown"),
@@ -17,22 +20,22 @@ PUBLIC = {
     },
 }
 
-CONSTANTS = {"CHUNK"}  # they do not say where they were made
+CONSTANTS = {"CHUNK", "MARK"}  # they do not say where they were made
 
 MEMBERS = {
     gateway.drop.Drop: {
-        *("endpoint", "rules", "groups", "signing_key", "clock", "circuit", "at"),
-        *("producer", "consumer", "heartbeat", "driver", "snapshot"),
+        *("endpoint", "rules", "groups", "signing_key", "signing_key_id", "clock", "circuit", "slots"),
+        *("at", "producer", "consumer", "heartbeat", "driver", "snapshot"),
     },
     transports.base.Transport: {
         *("capabilities", "create", "open_read", "publish", "claim", "replace", "scan", "stat", "delete", "make_dir"),
-        *("remove_dir", "same_volume", "server_time", "free_space", "wait_for_change", "close"),
+        *("remove_dir", "same_volume", "server_time", "free_space", "wait_for_change", "close", "resume"),
     },
-    transports.base.Sink: {"write", "commit", "abort"},
-    transports.base.Source: {"size", "read", "close"},
+    transports.base.Sink: {"write", "commit", "abort", "acknowledged", "leave"},
+    transports.base.Source: {"size", "modified", "read", "close"},
     transports.base.Capabilities: {
         *("server", "create", "publish", "claim", "replace", "durable", "pattern", "notification", "longest_name"),
-        "time_resolution",
+        *("time_resolution", "resume"),
     },
     transports.base.Entry: {"name", "kind", "size", "modified"},
 }
