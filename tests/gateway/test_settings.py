@@ -112,7 +112,10 @@ ROUTE = '[drop.a]\nurl = "x"\n[drop.b]\nurl = "y"\n[[route]]\nfrom = "a"\nto = "
 WRONG: dict[str, tuple[str, list[str]]] = {
     "a key that is not known": ('[drop.a]\nurl = "x"\nfoo = 1', ["drop.a.foo: this key is not known"]),
     "a table that is not known": ("[drops.a]\n", ["drops: this table is not known; is [drop.NAME] meant?"]),
-    "a name of the library's own": ("_env_file = '/x'", ["_env_file: this key is not known; it stands above the first table, and belongs into one"]),
+    "a name of the library's own": (
+        "_env_file = '/x'",
+        ["_env_file: this key is not known; it stands above the first table, and belongs into one"],
+    ),
     "a key that is missing": ("[endpoint.a]\n", ["endpoint.a.url: this key is missing"]),
     "neither endpoint nor url": ("[drop.a]\n", ["drop.a: give either endpoint (with directory) or url"]),
     "both endpoint and url": (
