@@ -59,6 +59,8 @@ class Answers:
     records: Records | None = None
     news: dict[ItemId, Told] = field(default_factory=dict)
     known: dict[ItemId, tuple[str, ItemId | None, str]] = field(default_factory=dict)  # stamp, source item, its stamp
+    _booked: dict[ItemId, Entry | None] = field(default_factory=dict)  # what the book has of news
+    _of: dict[ItemId, set[ItemId]] = field(default_factory=dict)  # by the item of the source; some may not be known any more
 
     def look(self, driver: Driver) -> None:
         """Reads what is new. Raises transport errors, LedgerUnavailable; what was read by then stays."""
@@ -68,7 +70,9 @@ class Answers:
             if name.suffix == RECEIPT_SUFFIX:
                 there.setdefault(name.item, []).append((name, listed))
         # What has been archived is forgotten; the book has it still.
-        self.known = {item: known for item, known in self.known.items() if item in there}
+        if any(item not in there for item in self.known):
+            self.known = {item: known for item, known in self.known.items() if item in there}
+            self._of = {of: items for of, items in self._of.items() if not items.isdisjoint(self.known)}
         read = 0
         for item, found in there.items():
             now = ";".join(sorted(stamp(listed) for _, listed in found))
@@ -92,11 +96,11 @@ class Answers:
     def settled(self, item: ItemId, source: ItemId | None, source_stamp: str, at: str, *, for_good: bool = True) -> None:
         """What was read of an item needs not be read again, unless it changes here, or at the source. For good: also after a
         restart."""
-        told = self.news.pop(item)
-        self.known[item] = (told.stamp, source, source_stamp)
+        told, key = self.news.pop(item), self._key(item)
+        self._know(item, told.stamp, source, source_stamp)
+        before = self._booked.pop(item) if item in self._booked else self.book.read(key)
         if not for_good:
             return
-        key, before = self._key(item), self.book.read(self._key(item))
         generation = 1 if before is None else before.generation + 1
         text = "\n".join((told.stamp, source_stamp, "" if source is None else "ours"))
         after = Entry(LedgerState.ARCHIVED, generation, source or item, "", 1, at, result=text)
@@ -104,16 +108,35 @@ class Answers:
 
     def again(self, source: ItemId) -> None:
         """The receipt at the source is not the one that was written there: what belongs to it is read anew."""
-        for item in [item for item, (_, of, _) in self.known.items() if of == source]:
+        for item in self._known_of(source):
             self.known[item] = ("", source, "")
+
+    def noted(self, source: ItemId, source_stamp: str) -> None:
+        """The receipt at the source holds another answer besides: it is as it was left, for all that is known here."""
+        for item in self._known_of(source):
+            if self.known[item][0]:
+                self.known[item] = (self.known[item][0], source, source_stamp)
+
+    def _known_of(self, source: ItemId) -> list[ItemId]:
+        return [item for item in self._of.get(source, ()) if item in self.known and self.known[item][1] == source]
+
+    def _know(self, item: ItemId, stamp: str, source: ItemId | None, source_stamp: str) -> None:
+        self.known[item] = (stamp, source, source_stamp)
+        if source is not None:
+            self._of.setdefault(source, set()).add(item)
 
     def _key(self, item: ItemId) -> str:
         return f"{self.name}: {item.group}{self.drop.rules.grammar.digits(item.number)}"
 
     def _is_known(self, item: ItemId, now: str) -> bool:
-        if item not in self.known and item not in self.news and (entry := self.book.read(self._key(item))) is not None:
+        if item in self.known or item in self.news:
+            return item in self.known and self.known[item][0] == now
+        entry = self._booked[item] = self.book.read(self._key(item))
+        if entry is not None:
             noted, source_stamp, ours = (*entry.result.split("\n"), "", "")[:3]
-            self.known[item] = (noted, entry.item if ours else None, source_stamp)
+            self._know(item, noted, entry.item if ours else None, source_stamp)
+            if noted == now:
+                del self._booked[item]
         return item in self.known and self.known[item][0] == now
 
 

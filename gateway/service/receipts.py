@@ -39,7 +39,7 @@ from transports.errors import Busy, ServerFailure, TransportError
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger("dropgate")
 
-_SHARE = 0.05  # of the time, at most, for looking at large drops
+_SHARE = 0.05  # of the time, at most, for looking at large drops in which nothing is new
 _LONGEST_REST = 5.0  # seconds between two looks while nothing comes, unless the route itself looks less often
 _MISSED = 60.0  # seconds after which an item that is not to be seen at the source is looked for by its name
 _OF_ONE_ITEM = (Busy, ServerFailure, ProtocolError)
@@ -99,7 +99,7 @@ class Carrier:
             rest = min(self.poll * 2.0 ** min(idle, 10), max(self.poll, _LONGEST_REST))
             if failures:
                 rest = max(rest, self.backoff.delay(failures, self.clock))
-            self._stop.wait(max(rest, took / _SHARE))
+            self._stop.wait(rest if carried else max(rest, took / _SHARE))
 
     def round(self) -> int:
         """One look at every end, and what follows from it; how many receipts were written or settled. Raises nothing.
@@ -240,10 +240,7 @@ class Carrier:
             if item in answers.news:
                 answers.settled(item, source, seen, self.clock.utc())
         for answers in self.sending:
-            # The other answers in it were noted with what it was before.
-            for item, (noted, of, _) in list(answers.known.items()):
-                if of == source and noted:
-                    answers.known[item] = (noted, of, seen)
+            answers.noted(source, seen)  # the other answers in it were noted with what it was before
         return 1
 
     def _answer(self, answers: Answers, item: ItemId, key: str) -> Receipt | None:
