@@ -12,6 +12,7 @@ from gateway.handoff.clock import Clock
 from gateway.service.board import Board
 from gateway.service.daemon import Daemon
 from gateway.service.health import healthz
+from gateway.service.memory import return_memory
 from gateway.service.plan import routes_of
 from gateway.service.sd_notify import Notifier
 from gateway.service.surroundings import Surroundings
@@ -48,6 +49,7 @@ class Service:
 
     def run(self) -> None:
         """Runs until `stop`. Raises the first failure where every route needs a person and there is no page to show it."""
+        return_memory()
         board, hub = Board(self.clock.utc, self.clock.utc()), Hub()
         daemon = Daemon(board, hub, self.stop, self.clock, self.settings.service.stop_timeout)
         self._seen = _stamp(self.config)
