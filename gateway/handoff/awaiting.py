@@ -4,20 +4,21 @@ In a drop with receipts the item is at its end once its receipt is there and com
 after image, or an error image with its reason.
 """
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gateway.handoff.clock import Backoff
 from gateway.handoff.driver import Driver
-from protocol.errors import OutcomeUnresolved
+from protocol.errors import InvalidReceipt, OutcomeUnresolved
 from protocol.json_text import InvalidJson, parse_object
 from protocol.names import REASON_SUFFIX, RECEIPT_SUFFIX, Name
-from protocol.operations import ReadSmall, Stat
+from protocol.operations import ReadSmall, Scan, Stat
 from protocol.procedures.adopt import was_archived
 from protocol.procedures.look import find_item
 from protocol.procedures.publish import Published
 from protocol.procedures.write_receipt import read_receipt
-from protocol.receipt import LARGEST, Receipt
+from protocol.receipt import LARGEST, Receipt, parse_receipt
 from protocol.rules import Rules, Signal
 from protocol.states import State
 from transports.errors import Busy, OutcomeUnknown, TransportError, Unreachable
@@ -142,6 +143,9 @@ async def _look(rules: Rules, published: Published, *, around: bool) -> Fate:
         return Fate(over=False, state=next(iter(states), None), receipt=receipt)
     key = published.key if rules.signal is Signal.MANIFEST else None
     archived = await was_archived(rules, item, key, _hashes(rules, published))
+    receipt = await _archived_receipt(rules, published) if archived and awaited else receipt
+    if receipt is not None and receipt.complete:
+        return Fate(over=True, state=State.AFTER, receipt=receipt)
     return Fate(over=archived and not awaited, state=State.AFTER if archived else None, receipt=receipt)
 
 
@@ -157,6 +161,18 @@ async def _receipt(rules: Rules, published: Published) -> Receipt | None:
         if receipt is not None and ours and (found is None or found.run <= receipt.run):
             found = receipt
     return found
+
+
+async def _archived_receipt(rules: Rules, published: Published) -> Receipt | None:
+    """The receipt that went into one of the archive's folders of days with its item."""
+    name = rules.layout.path(Name(published.item, RECEIPT_SUFFIX, State.AFTER)).rpartition("/")[2]
+    for day in await Scan(rules.layout.archive_folder):
+        data = await ReadSmall(f"{day.path}/{name}", LARGEST) if day.folder else None
+        with contextlib.suppress(InvalidReceipt):
+            receipt = parse_receipt(data) if data is not None else None
+            if receipt is not None and (rules.signal is not Signal.MANIFEST or receipt.key == published.key):
+                return receipt
+    return None
 
 
 async def _reason(rules: Rules, item_of: Name) -> dict[str, object] | None:

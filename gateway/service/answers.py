@@ -30,11 +30,30 @@ def stamp(listed: Listed) -> str:
     return f"{listed.path}:{listed.size}:{listed.modified}"
 
 
-async def images(rules: Rules, groups: tuple[str, ...], pattern: str, *states: State) -> list[tuple[Name, Listed]]:
-    """The files of some groups that stand in states of images, and fit a pattern. One listing for each folder."""
-    folders = dict.fromkeys(rules.layout.folder_of(state) for state in states)
-    found = [(rules.layout.parse(e.path), e) for folder in folders for e in await Scan(folder, pattern) if e.regular]
-    return [(n, e) for n, e in found if isinstance(n, Name) and n.state in states and n.item.group in groups]
+@dataclass(slots=True)
+class Images:
+    """Listings of some groups' files, again and again: what a name says is worked out once."""
+
+    rules: Rules
+    groups: tuple[str, ...]
+    _parsed: dict[str, Name | None] = field(default_factory=dict)
+
+    async def listed(self, pattern: str, *states: State) -> list[tuple[Name, Listed]]:
+        """The files that stand in states of images, and fit a pattern. One listing for each folder. A procedure."""
+        folders = dict.fromkeys(self.rules.layout.folder_of(state) for state in states)
+        entries = [e for folder in folders for e in await Scan(folder, pattern) if e.regular]
+        before, self._parsed = self._parsed, {}
+        found: list[tuple[Name, Listed]] = []
+        for entry in entries:
+            name = before[entry.path] if entry.path in before else self._parse(entry.path)
+            self._parsed[entry.path] = name
+            if name is not None and name.state in states:
+                found.append((name, entry))
+        return found
+
+    def _parse(self, path: str) -> Name | None:
+        name = self.rules.layout.parse(path)
+        return name if isinstance(name, Name) and name.item.group in self.groups else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +78,7 @@ class Answers:
     records: Records | None = None
     news: dict[ItemId, Told] = field(default_factory=dict)
     known: dict[ItemId, tuple[str, ItemId | None, str]] = field(default_factory=dict)  # stamp, source item, its stamp
+    _images: Images | None = None
     _booked: dict[ItemId, Entry | None] = field(default_factory=dict)  # what the book has of news
     _of: dict[ItemId, set[ItemId]] = field(default_factory=dict)  # by the item of the source; some may not be known any more
 
@@ -66,7 +86,8 @@ class Answers:
         """Reads what is new. Raises transport errors, LedgerUnavailable; what was read by then stays."""
         rules = self.drop.rules
         there: dict[ItemId, list[tuple[Name, Listed]]] = {}
-        for name, listed in driver.run(images(rules, self.groups, f"*{RECEIPT_SUFFIX}", State.AFTER, State.ERROR)):
+        self._images = self._images or Images(rules, self.groups)
+        for name, listed in driver.run(self._images.listed(f"*{RECEIPT_SUFFIX}", State.AFTER, State.ERROR)):
             if name.suffix == RECEIPT_SUFFIX:
                 there.setdefault(name.item, []).append((name, listed))
         # What has been archived is forgotten; the book has it still.

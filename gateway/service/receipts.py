@@ -22,7 +22,7 @@ from gateway.handoff.connection import Patience
 from gateway.handoff.driver import Driver
 from gateway.handoff.ledger.base import Ledger
 from gateway.handoff.owner import new_owner
-from gateway.service.answers import Answers, images, merged, says_the_same, stamp
+from gateway.service.answers import Answers, Images, merged, says_the_same, stamp
 from gateway.service.telling import Teller
 from protocol.errors import InvalidManifest, InvalidReceipt, ProtocolError
 from protocol.ledger import LedgerState
@@ -39,7 +39,7 @@ from transports.errors import Busy, ServerFailure, TransportError
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger("dropgate")
 
-_SHARE = 0.05  # of the time, at most, for looking at large drops in which nothing is new
+_SHARE = 0.1  # of the time, at most, for looking at large drops in which nothing is new
 _LONGEST_REST = 5.0  # seconds between two looks while nothing comes, unless the route itself looks less often
 _MISSED = 60.0  # seconds after which an item that is not to be seen at the source is looked for by its name
 _OF_ONE_ITEM = (Busy, ServerFailure, ProtocolError)
@@ -66,6 +66,7 @@ class Carrier:
     _stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
+    _images: Images | None = None
     _owner: str = ""
     _missed: dict[ItemId, float] = field(default_factory=dict)
     _troubles: dict[str, str] = field(default_factory=dict)
@@ -144,7 +145,8 @@ class Carrier:
         rules = self.source.rules
         tokens: set[ItemId] = set()
         receipts: dict[ItemId, str] = {}
-        for name, listed in driver.run(images(rules, self.groups, "*", State.AFTER)):
+        self._images = self._images or Images(rules, self.groups)
+        for name, listed in driver.run(self._images.listed("*", State.AFTER)):
             if rules.is_token(name.kind) and not name.again:
                 tokens.add(name.item)
             elif name.kind is FileKind.RECEIPT and not name.again:
