@@ -91,6 +91,10 @@ class Drop:
             driver.connection.use()
             yield driver
 
+    def connection(self) -> Connection:
+        """A connection to the folder itself, not made yet, for one thread. The caller closes it."""
+        return self._driver().connection
+
     def heartbeat(self, ttl: float = DEFAULT_TTL) -> Heartbeat:
         """What keeps the leases of this process's consumers of this drop, over a connection of its own. The caller closes it.
 

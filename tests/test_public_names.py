@@ -25,7 +25,7 @@ CONSTANTS = {"CHUNK", "MARK"}  # they do not say where they were made
 MEMBERS = {
     gateway.drop.Drop: {
         *("endpoint", "rules", "groups", "signing_key", "signing_key_id", "clock", "circuit", "slots"),
-        *("at", "producer", "consumer", "heartbeat", "driver", "snapshot"),
+        *("at", "connection", "producer", "consumer", "heartbeat", "driver", "snapshot"),
     },
     transports.base.Transport: {
         *("capabilities", "create", "open_read", "publish", "claim", "replace", "scan", "stat", "delete", "make_dir"),

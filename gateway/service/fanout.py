@@ -12,7 +12,7 @@ from typing import Protocol
 from gateway.drop import Drop
 from gateway.errors import DeliveryFailed, GatewayError, HandlerFailed, NotYet, UnfitDrop
 from gateway.handoff.clock import Backoff, Clock
-from gateway.handoff.connection import Patience
+from gateway.handoff.connection import Connection, Patience
 from gateway.handoff.consumer import Delivery
 from gateway.handoff.contents import Progress
 from gateway.handoff.deliver import ToFolder
@@ -22,7 +22,6 @@ from gateway.service.routes import Forward, NumberTaken
 from gateway.service.transitions import What
 from protocol.errors import ProtocolError
 from protocol.names import ItemId, Name
-from transports.connect import connect
 from transports.errors import AuthenticationFailed, Denied, HostKeyRejected, TransportError
 
 _FRESH_NUMBERS = 5  # tries, where the counter's number turns out to be in use
@@ -46,24 +45,31 @@ class Way(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IntoFolder:
-    """The way into a plain folder, under the names that the producers gave their files."""
+    """The way into a plain folder, under the names that the producers gave their files. A lost connection is made anew."""
 
-    handler: ToFolder
+    connection: Connection
+    progress: Progress
 
     def deliver(self, delivery: Delivery, number: int, *, again: bool = False) -> str:
-        """Delivers, and tells the names. `ToFolder` looks by itself whether a file is there."""
+        """Delivers, and tells the names. `ToFolder` looks by itself whether a file is there. Raises as `ToFolder`."""
         del number, again
-        self.handler(delivery)
+        try:
+            ToFolder(self.connection.use(), original_names=True, progress=self.progress)(delivery)
+        except TransportError as error:
+            raise DeliveryFailed(f"the folder cannot be reached: {error}") from error
+        except DeliveryFailed:
+            self.connection.lost()  # perhaps that is what was wrong
+            raise
         return f"delivered as {delivery.outcome}"
 
     def next_number(self, group: str) -> int:
         raise HandlerFailed(f"a folder has no counter, also not for {group!r}")
 
     def rest(self) -> None:
-        """Keeps its connection."""
+        self.connection.rest()
 
     def close(self) -> None:
-        self.handler.folder.close()
+        self.connection.close()
 
 
 @dataclass(slots=True)
@@ -87,7 +93,9 @@ class Destination:
     def open(self, progress: Progress, alive: Callable[[], None]) -> Way:
         """A way there for one worker, which calls `alive` now and then. Raises UnfitDrop and transport errors."""
         if self.original_names:
-            return IntoFolder(ToFolder(connect(self.drop.endpoint), original_names=True, progress=progress))
+            connection = self.drop.connection()
+            connection.use()
+            return IntoFolder(connection, progress)
         producer = self.drop.producer(Patience(attempts=4) if self.one_of_several else None)
         producer.driver.alive = alive
         return Forward(producer, progress, self.traced)

@@ -198,6 +198,25 @@ def test_a_plain_folder_gets_files_under_their_own_names(tmp_path: Path) -> None
     assert sorted(path.name for path in folder_.iterdir()) == ["file-0.csv", "file-1.csv"]
 
 
+@pytest.mark.parametrize("kind", ["sftp", "smb"])
+def test_a_plain_folder_whose_server_is_away_for_a_while(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> None:
+    place: Place = make_place(request, kind)
+    assert place.server is not None
+    source = folder(tmp_path, "source")
+    with Proxy("127.0.0.1", place.server.port) as proxy:
+        far = Drop(place.through(proxy.port).endpoint, place.rules)
+        with running(route(tmp_path, Drop.at(str(source)), ("far", far), original_names=True)) as run:
+            send(Drop.at(str(source)), tmp_path, "a")
+            wait_until(lambda: len(after(source)) == 1, "the first")
+            proxy.refuse()
+            send(Drop.at(str(source)), tmp_path, "b", "c")
+            wait_until(lambda: run.count(What.REFUSED), "the failure")
+            proxy.heal()
+            wait_until(lambda: len(after(source)) == 3, "the others")
+    # "file-0.csv" came twice, with another content each time: both are kept.
+    assert sorted(path.name for path in place.seen.iterdir()) == ["file-0+1.csv", "file-0.csv", "file-1.csv"]
+
+
 def test_only_what_the_filter_lets_pass_is_taken(tmp_path: Path) -> None:
     source, one = folder(tmp_path, "source"), folder(tmp_path, "one")
     send(Drop.at(str(source)), tmp_path, "bill", meta={"kind": "invoice"})
