@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from transports.base import Kind, Transport
-from transports.contract.place import REFUSALS, ContractBase, content, fill, names, refused
+from transports.contract.place import REFUSALS, ContractBase, content, fill, names, refused, same
 from transports.errors import AlreadyExists, NotFound, UnsafePath
 
 # Each means something else to some server, shell or library.
@@ -158,7 +158,7 @@ class ListingContract(ContractBase):
                 assert names(transport) == [], f"{name!r} was refused, and something was made all the same"
                 continue
             assert names(transport) == [name], f"{name!r} is listed differently"
-            assert content(transport, name) == data
+            assert same(content(transport, name), data)
             transport.publish(name, "other")
             transport.claim("other", name)
             assert names(transport) == [name]

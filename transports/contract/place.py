@@ -74,6 +74,11 @@ def content(transport: Transport, path: str) -> bytes:
         return b"".join(source)
 
 
+def same(got: bytes, wanted: bytes) -> bool:
+    """Whether two contents are the same. An assertion that compares large ones itself explains the difference for hours."""
+    return got == wanted
+
+
 def names(transport: Transport, folder: str = "", pattern: str = "*") -> list[str]:
     """The names of a folder, sorted. A list, so that a name given twice is seen."""
     return sorted(entry.name for entry in transport.scan(folder, pattern))
