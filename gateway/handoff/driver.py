@@ -41,7 +41,7 @@ from protocol.operations import (
     WriteLedger,
 )
 from protocol.snapshot import Listed
-from transports.base import Entry, Guarantee, Kind, Sink, Source, Transport
+from transports.base import Entry, Guarantee, Kind, Sink, Transport
 from transports.errors import (
     AlreadyExists,
     Busy,
@@ -260,11 +260,6 @@ class Driver:
 
 def _nobody_asks() -> None:
     """For drivers whose being alive nobody watches."""
-
-
-def read_source(connection: Connection, path: str) -> Source:
-    """Opens a file for reading, reconnecting if need be. Raises NotFound, Busy, Denied, ConnectionFailed."""
-    return connection.retrying(lambda transport: transport.open_read(path))
 
 
 def _read_small(transport: Transport, path: str, limit: int) -> bytes | None:

@@ -67,10 +67,6 @@ class Records:
         after = replace(intent.entry, state=LedgerState.ARCHIVED, at=self.clock.utc())
         self.ledger.compare_and_set(key, intent.entry, after)
 
-    def close(self) -> None:
-        """Gives the ledger back."""
-        self.ledger.close()
-
 
 def _intent(entry: Entry) -> Intent:
     known = entry.state is LedgerState.ARCHIVED

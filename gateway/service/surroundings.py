@@ -86,19 +86,15 @@ class Surroundings:
             page.start()
             stack.callback(page.close)
             self.page = page.url
-        self.look_at(settings)
+        self._observers.watch(drops_of(settings))
 
     def reconfigure(self, settings: Settings) -> tuple[str, ...]:
         """Goes on by other settings; the tables whose change takes effect at the next start. Raises ConfigurationError."""
         self._alarms.reconfigure(settings.alarms, settings.expect, settings.folder)
         before, self.settings = self.settings, settings
-        self.look_at(settings)
+        self._observers.watch(drops_of(settings))
         tables = ("service", "web", "metrics", "tracing", "journal")
         return tuple(f"[{name}]" for name in tables if getattr(before, name) != getattr(settings, name))
-
-    def look_at(self, settings: Settings) -> None:
-        """Has every drop that a route uses looked at."""
-        self._observers.watch(drops_of(settings))
 
     def _journal(self) -> Journal:
         settings = self.settings
