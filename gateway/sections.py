@@ -4,7 +4,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, SecretStr, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
 
 from gateway.faults import Faults, refused, with_faults
 from gateway.handoff.heartbeat import DEFAULT_TTL, SHORTEST_TTL
@@ -26,6 +35,7 @@ _OF_SFTP = ("key_files", "key_passphrase", "host_key", "known_hosts", "engine")
 _OF_SMB = ("encrypt",)
 
 
+Zone = Annotated[str, AfterValidator(known_zone)]
 _Hours = Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
 
 
@@ -244,7 +254,7 @@ class RouteSettings(Section):
     """At most so much, such as 2 MiB/s."""
     windows: list[str] = []
     """Only at these times, such as 22:00-06:00 or mon-fri 08:00-12:00."""
-    timezone: str | None = None
+    timezone: Zone | None = None
     """The time zone of the windows, such as Europe/Berlin; unless given, this host's."""
 
     @field_validator("to", mode="before")
@@ -273,11 +283,6 @@ class RouteSettings(Section):
         for text in texts:
             parse_window(text)
         return texts
-
-    @field_validator("timezone")
-    @classmethod
-    def _a_zone(cls, name: str | None) -> str | None:
-        return name if name is None else known_zone(name)
 
     @classmethod
     def contradictions(cls, given: Mapping[str, Any]) -> Faults:

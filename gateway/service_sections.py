@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SecretStr, field_validator
 
 from gateway.faults import Faults
-from gateway.sections import Section
-from gateway.times import clock_time, days, known_zone, span
+from gateway.sections import Section, Zone
+from gateway.times import clock_time, days, span
 
 
 def listen_address(text: str) -> tuple[str, int]:
@@ -165,7 +165,7 @@ class ExpectSettings(Section):
     """On these days: mon to sun, mon-fri, weekdays, weekend, daily."""
     items: Annotated[int, Field(ge=1)] = 1
     """So many items, or more."""
-    timezone: str | None = None
+    timezone: Zone | None = None
     """The time zone of `by`, such as Europe/Berlin; unless given, this host's."""
 
     @field_validator("every")
@@ -188,11 +188,6 @@ class ExpectSettings(Section):
         if not days(texts):
             raise ValueError("name at least one day")
         return texts
-
-    @field_validator("timezone")
-    @classmethod
-    def _a_zone(cls, name: str | None) -> str | None:
-        return name if name is None else known_zone(name)
 
     @classmethod
     def contradictions(cls, given: Mapping[str, Any]) -> Faults:
