@@ -167,8 +167,8 @@ class Consumer:
             self.driver.connection.close()
 
     def _leave(self) -> None:
-        if self.heartbeat is not None:
-            self.heartbeat.give_up(self.driver, self.owner)
+        if self.heartbeat is not None and not self.heartbeat.give_up(self.driver, self.owner):
+            self.notice(f"the lease of {self.owner} is open elsewhere and could not be removed; it will expire")
         if self.rules.layout.claims_folder is not None:
             # Not there, or not empty: somebody has tidied up, or a claim of ours is left for others to find.
             with contextlib.suppress(NotFound, Busy):

@@ -72,11 +72,14 @@ class Heartbeat:
             held = self._held.get(owner)
             return held is None or self._judge(held)
 
-    def give_up(self, driver: Driver, owner: str) -> None:
-        """Stops keeping a lease, and removes it. Raises transport errors; then it expires, which is as good."""
+    def give_up(self, driver: Driver, owner: str) -> bool:
+        """Stops keeping a lease, and removes it; False where somebody has it open. Raises transport errors.
+
+        After either it expires, which is as good.
+        """
         with self._lock:
             self._held.pop(owner, None)
-        driver.run(give_up_lease(self.rules, owner))
+        return driver.run(give_up_lease(self.rules, owner))
 
     def forget(self, owner: str) -> None:
         """Stops keeping a lease that is lost, and leaves its file to whoever takes the claims over."""

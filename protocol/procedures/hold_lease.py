@@ -9,6 +9,8 @@ from protocol.rules import Rules
 # A lease may be an empty file, where a full disk has room for nothing else: it lives as long as its file is written anew.
 EMPTY = b""
 
+_LEAVING = 2.0  # seconds that a lease is tried to be removed, while another worker reads it
+
 
 async def take_lease(rules: Rules, lease: Lease, *, empty: bool = False) -> None:
     """Makes the lease's file, exclusively. Raises Anomaly where the owner id is in use."""
@@ -40,7 +42,11 @@ async def renew_lease(rules: Rules, lease: Lease, *, empty: bool = False) -> boo
     return outcome is Outcome.DONE
 
 
-async def give_up_lease(rules: Rules, owner: str) -> None:
-    """Removes the lease's file. If that fails it expires, which is as good."""
-    await remove(rules.layout.lease(owner))
+async def give_up_lease(rules: Rules, owner: str) -> bool:
+    """Removes the lease's file. If that fails it expires, which is as good.
+
+    False: somebody has it open, and goes on reading it. Most readers are other workers, who look at a lease for a moment.
+    """
+    gone = await remove(rules.layout.lease(owner), patience=min(rules.busy_patience, _LEAVING))
     await remove(f"T_{owner}.lease")
+    return gone

@@ -78,7 +78,8 @@ def check_effects(place: Place, numbers: Iterable[int], *, interruptions: int) -
 
 def check_healed(place: Place, numbers: Iterable[int]) -> None:
     """The drop shows after images and counters, and nothing else: no claim, no lease, no scratch, no half of anything."""
-    assert not unhealed(place)
+    left = unhealed(place)
+    assert not left, f"these are left: {left}"
     shot = place.snapshot()
     assert not shot.leases
     assert not shot.problems

@@ -1,5 +1,6 @@
 """Who is taken for dead, and when: the frozen, the slow, the killed of this host and of another one."""
 
+import threading
 import time
 
 import pytest
@@ -9,6 +10,7 @@ from tests.crash.checks import check_effects, check_healed, heal
 from tests.crash.jobs import Work, consume, lines, produce
 from tests.crash.place import TTL, Place
 from tests.crash.processes import Crew, Process, wait_until
+from transports.connect import connect
 
 LONG = 60.0  # seconds: a ttl that no test waits for
 MARGIN = 20.0  # seconds that a busy machine may take over what is due at once
@@ -22,6 +24,11 @@ def results(place: Place, process: Process) -> list[str]:
 def owners(place: Place, process: Process) -> list[str]:
     """Under which owner ids one process finished its items."""
     return [line["owner"] for line in lines(place.scratch / "events") if line["pid"] == process.pid]
+
+
+def leases(place: Place) -> list[str]:
+    """The files of all leases."""
+    return [name for name in place.names() if name.startswith("L_")]
 
 
 def wait_for_handler(place: Place, process: Process) -> None:
@@ -69,6 +76,22 @@ def test_a_long_handler_keeps_its_claim(place: Place, hands: Crew) -> None:
     assert results(place, watcher) == []
     check_healed(place, [0])
     check_effects(place, [0], interruptions=0)
+
+
+@pytest.mark.timeout(120)
+def test_a_lease_that_somebody_reads_while_its_worker_ends_is_removed_all_the_same(remote: Place, hands: Crew) -> None:
+    """A reader on SMB keeps a file from being deleted, as long as it has it open."""
+    worker = hands.start(consume, Work(remote))
+    wait_until(lambda: leases(remote), "its lease")
+    with connect(remote.endpoint) as reader:
+        (lease,) = leases(remote)
+        with reader.open_read(lease) as source:
+            source.read(1)
+            ending = threading.Thread(target=hands.stop, args=(worker,))
+            ending.start()
+            time.sleep(0.5)
+        ending.join()
+    check_healed(remote, [])
 
 
 @pytest.mark.timeout(120)

@@ -252,13 +252,14 @@ def test_a_name_of_this_host_does_as_well(serve: Callable[..., MetricsServer]) -
 
 
 def test_it_ends_at_once_and_can_begin_again(serve: Callable[..., MetricsServer], board: Board) -> None:
+    before = set(threading.enumerate())
     server = serve()
+    (listening,) = (thread for thread in threading.enumerate() if thread not in before)
     port = server.port
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE):
-        before = threading.active_count()
         server.close()
         server.close()
-        assert threading.active_count() < before
+        assert not listening.is_alive()
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
     again = serve(f"127.0.0.1:{port}")
