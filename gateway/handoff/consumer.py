@@ -3,43 +3,36 @@
 import contextlib
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from gateway.handoff.clock import Backoff
 from gateway.handoff.delivery import Delivery, Handler, handle
 from gateway.handoff.driver import Driver
+from gateway.handoff.healing import SHARE_OF_SWEEPS, Healing
 from gateway.handoff.heartbeat import Heartbeat
+from gateway.handoff.one_file import OF_ONE_FILE, quick
 from gateway.handoff.ordering import Ordering, Strictness, StrictOrder
 from gateway.handoff.owner import new_owner
 from gateway.handoff.picking import fair_part, in_turns, is_out_of_date, ready_in
-from gateway.handoff.second_look import SECOND_LOOK, seen_twice
-from gateway.handoff.watch import Watch
+from gateway.handoff.stop import Stop
 from protocol.contents import Contents
 from protocol.errors import ClaimLost, StillBusy
-from protocol.lease import renewal_interval
 from protocol.names import ItemId, Name
-from protocol.operations import Handle, Handled, Outcome, ServerTime
+from protocol.operations import Handle, Handled, Outcome
 from protocol.procedures.claim import claim, prepare_owner
 from protocol.procedures.consume import Begun, Consumed, Result, Worker, consume, settle
 from protocol.procedures.finish import release
 from protocol.procedures.look import ready_tokens, snapshot
-from protocol.procedures.replay import claim_replay
-from protocol.procedures.sweep import Swept, archive_ledger, carry_out, take_over
-from protocol.recovery import Action, Ages, Facts, MissingPayload, Replay, TakeOver, Tell, plan
+from protocol.recovery import Ages
 from protocol.rules import Rules
 from protocol.snapshot import Snapshot
 from protocol.states import State
-from transports.errors import Busy, ChangedWhileReading, NoSpace, NotFound, ServerFailure, TransportError, UnsafePath
+from transports.errors import Busy, NotFound, TransportError
 
-_AGES_EVERY = 10  # sweeps: how often ages are looked at, which costs a scratch file each time
-_QUICK_PATIENCE = 0.5  # seconds: a scanner is mostly done by then
-# What the server says of one file, and not of itself or of this account; a full disk stops only what would be written.
-_OF_ONE_FILE = (Busy, ChangedWhileReading, NoSpace, NotFound, ServerFailure, UnsafePath)
 _LONGEST_ROUND = 10.0  # seconds that one listing is worked off, unless a look takes long
 _UNDER_WAY = (State.READY, State.CLAIMED)
-_SHARE_OF_SWEEPS = 0.05  # of a worker's time, at most, for looking whether something is to be healed
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +57,6 @@ def _any_token(driver: Driver, token: Name) -> bool:
     """Every item is wanted."""
     del driver, token
     return True
-
-
-class Stop(Protocol):
-    """Says when to take no further item, as an event does; `Pause` of a route also outside its time windows."""
-
-    def is_set(self) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -102,15 +89,10 @@ class Consumer:
     _unsettled: list[Consumed] = field(default_factory=list)
     _held: list[Name] = field(default_factory=list)
     _strict: dict[str, StrictOrder] = field(default_factory=dict)
-    _watch: Watch | None = None
-    _next_sweep: float = 0.0
-    _sweeps: int = 0
-    _noticed: set[str] = field(default_factory=set)
+    _healing: Healing | None = None
     _begun: bool = False
     _look_took: float = 0.0  # seconds
     _seen: Snapshot | None = None  # a look at the drop that nothing of ours has changed since
-    _looked_at: frozenset[Action] = frozenset()  # what the last sweep saw, and left for a second look
-    _crowd: frozenset[str] = frozenset()  # the live workers that the last sweep saw
 
     def sweep_once(self, stop: Stop) -> int:
         """Takes whatever can be taken now, until nothing is left or `stop` is set; the number of items it dealt with.
@@ -132,7 +114,9 @@ class Consumer:
             dealt += taken
             if out_of_date:
                 # Somebody is about whom we do not know of: the look that shows what is left shows him as well.
-                again, self._next_sweep = True, 0.0
+                again = True
+                if self._healing is not None:
+                    self._healing.hasten()
                 dealt += self._heal_if_due(stop)
         return dealt
 
@@ -142,7 +126,7 @@ class Consumer:
 
     def would_heal(self) -> bool:
         """Whether something was seen that is healed if it is still there at the next look."""
-        return bool(self._looked_at)
+        return self._healing is not None and self._healing.waits_for_second_look()
 
     def wait(self, timeout: float) -> bool:
         """Returns after `timeout` seconds, or True as soon as the drop may have changed. A hint that may be missed.
@@ -181,11 +165,6 @@ class Consumer:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    @property
-    def _quick(self) -> Rules:
-        """The rules with little patience: what is held open is tried again at the next round, and others go on meanwhile."""
-        return replace(self.rules, busy_patience=min(self.rules.busy_patience, _QUICK_PATIENCE))
-
     # Who we are.
 
     def _begin(self) -> None:
@@ -196,10 +175,23 @@ class Consumer:
             self._renounce()
         if self.heartbeat is not None:
             self._take_lease(self.heartbeat)
-            self._watch = self._watch or Watch(self.rules, self.driver.clock, lambda: {self.owner}, self.heartbeat.ttl)
+            self._healing = self._healing or self._begin_healing(self.heartbeat.ttl)
         self.driver.run(prepare_owner(self.rules, self.owner))
         self.driver.handler = self._handle
         self._begun = True
+
+    def _begin_healing(self, ttl: float) -> Healing:
+        return Healing(
+            driver=self.driver,
+            rules=self.rules,
+            groups=self.groups,
+            ttl=ttl,
+            ages=self.ages,
+            worker=self._worker,
+            wanted=lambda token: self.wanted(self.driver, token),
+            is_due=self._is_due,
+            notice=self.notice,
+        )
 
     def _take_lease(self, heartbeat: Heartbeat) -> None:
         try:
@@ -222,7 +214,7 @@ class Consumer:
     def _settle_held(self) -> None:
         """Items of ours whose tokens somebody had open: retried apart, so that one of them does not hold up the rest."""
         for unsettled in [self._unsettled.pop() for _ in range(len(self._unsettled))]:
-            self._tell(self.driver.run(settle(self._quick, unsettled)))
+            self._tell(self.driver.run(settle(quick(self.rules), unsettled)))
         for claimed in [self._held.pop() for _ in range(len(self._held))]:
             waits = self._not_before.get(claimed.item, 0) > self.driver.clock.monotonic()
             if waits or (self.ordering is Ordering.STRICT and self._overtaken(claimed)):
@@ -256,7 +248,8 @@ class Consumer:
         # Each worker in its own order, so that a crowd does not fight for the head of the queue; and first the share that
         # falls to it among those who live. What is left of the others' is looked at anew by then.
         self.driver.clock.chance.shuffle(tokens)
-        part = fair_part(tokens, self.owner, self._crowd)
+        crowd = self._healing.crowd if self._healing is not None else frozenset[str]()
+        part = fair_part(tokens, self.owner, crowd)
         return in_turns(part), len(part) < len(tokens)
 
     def _is_due(self, item: ItemId) -> bool:
@@ -276,7 +269,7 @@ class Consumer:
         What could not be had goes to `missed`, so that a token which is seen, and cannot be claimed, is tried once in a sweep.
         """
         taken = lost = healed = 0
-        until = self.driver.clock.monotonic() + max(_LONGEST_ROUND, self._look_took / _SHARE_OF_SWEEPS)
+        until = self.driver.clock.monotonic() + max(_LONGEST_ROUND, self._look_took / SHARE_OF_SWEEPS)
         for token in tokens:
             if stop.is_set():
                 break
@@ -328,7 +321,7 @@ class Consumer:
 
     def _step_back(self, claimed: Name) -> None:
         try:
-            self.driver.run(release(self._quick, claimed))
+            self.driver.run(release(quick(self.rules), claimed))
         except ClaimLost:
             pass  # somebody else has it, and asks himself the same
         except StillBusy:
@@ -344,12 +337,12 @@ class Consumer:
             self._tried.add(claimed.item)
         self._trouble = None
         try:
-            consumed = self.driver.run(consume(self._quick, claimed, self._worker(), taken_over=taken_over, begun=begun))
-        except _OF_ONE_FILE as error:
+            consumed = self.driver.run(consume(quick(self.rules), claimed, self._worker(), taken_over=taken_over, begun=begun))
+        except OF_ONE_FILE as error:
             # The claim was given back: what is wrong with one file is no reason to stop.
             consumed = Consumed(Result.RETURNED, claimed, error=str(error))
         self._tell(consumed)
-        if self._trouble is not None and not isinstance(self._trouble, _OF_ONE_FILE):
+        if self._trouble is not None and not isinstance(self._trouble, OF_ONE_FILE):
             raise self._trouble
 
     def _worker(self) -> Worker:
@@ -389,82 +382,17 @@ class Consumer:
     # Healing.
 
     def _heal_if_due(self, stop: Stop) -> int:
-        """One sweep: what dead workers left is taken over, what is half put away is finished; the items it dealt with."""
-        if self.heartbeat is None or self._watch is None or self.driver.clock.monotonic() < self._next_sweep:
+        """One sweep, if it is time for one; the number of items it dealt with."""
+        healing = self._healing
+        if healing is None or not healing.is_time():
             return 0
-        clock, begun = self.driver.clock, self.driver.clock.monotonic()
-        seen = self.driver.run(snapshot(self.rules))
-        facts = Facts(self.driver.run(self._watch.dead(seen)), self._server_time())
-        self._crowd = frozenset(seen.leases).difference(facts.dead)
-        actions, self._looked_at = seen_twice(plan(seen, self.rules, facts, self.ages), self._looked_at)
-        self._seen = seen if not actions else None
-        # Where a look takes long, the drop being large or the server slow, most of the time is left for the work itself.
-        interval = renewal_interval(self.heartbeat.ttl) * (0.75 + clock.chance.random() / 2)
-        wanted = min(interval, SECOND_LOOK) if self._looked_at else interval
-        self._next_sweep = begun + max(wanted, (clock.monotonic() - begun) / _SHARE_OF_SWEEPS)
+        self._seen = None
         dealt = 0
-        for action in actions:
-            if stop.is_set():
-                break
-            match action:
-                case TakeOver(claimed) if claimed.item.group in self.groups and self.wanted(self.driver, claimed):
-                    taken = self.driver.run(take_over(self.rules, claimed, self.owner))
-                    if taken is not None:
-                        self._process(taken, taken_over=True)
-                        dealt += 1
-                case TakeOver():
-                    pass  # of a group that is not ours: whose it is has the handler for it
-                case Replay(token) if self._is_wanted_replay(token):
-                    dealt += self._replay(token, facts)
-                case Replay():
-                    pass
-                case MissingPayload(token) if token.item.group in self.groups:
-                    pass  # taken as any other, so that its failing is reported as any other's
-                case Tell(about, text):
-                    self._notice(f"{about}: {text}")
-                case _:
-                    self._carry_out(action)
-        self.driver.run(archive_ledger(self.rules, self._worker()))
+        for claimed, begun in healing.sweep(stop):
+            self._process(claimed, taken_over=begun is None, begun=begun)
+            dealt += 1
+        self._seen = healing.seen
         return dealt
-
-    def _is_wanted_replay(self, token: Name) -> bool:
-        return token.item.group in self.groups and self._is_due(token.item) and self.wanted(self.driver, token)
-
-    def _carry_out(self, action: Action) -> None:
-        try:
-            swept: Swept = self.driver.run(carry_out(self._quick, action, self._worker()))
-        except _OF_ONE_FILE as error:
-            self._notice(str(error))
-            return
-        if not swept.done:
-            self._notice(swept.text)
-
-    def _replay(self, token: Name, facts: Facts) -> int:
-        try:
-            claimed = self.driver.run(claim_replay(self.rules, token, self._worker(), facts.dead))
-        except _OF_ONE_FILE:
-            return 0  # the next sweep looks at it again
-        if isinstance(claimed, Outcome):
-            return 0
-        self._process(claimed[0], begun=claimed[1])
-        return 1
-
-    def _server_time(self) -> float | None:
-        self._sweeps += 1
-        looked_at = (self.ages.before, self.ages.ready, self.ages.after)
-        if all(age is None for age in looked_at) or self._sweeps % _AGES_EVERY != 1:
-            return None
-        return self.driver.run(_ask_server_time())
-
-    def _notice(self, text: str) -> None:
-        """Once for each: a sweep finds the same again and again until a person has dealt with it."""
-        if text not in self._noticed:
-            self._noticed.add(text)
-            self.notice(text)
-
-
-async def _ask_server_time() -> float:
-    return await ServerTime()
 
 
 __all__ = ["Consumer", "Delivery", "Event", "Handler", "Ordering", "Result"]

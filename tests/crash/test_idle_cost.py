@@ -13,10 +13,11 @@ import pytest
 
 from gateway.handoff.clock import Clock
 from gateway.handoff.connection import Connection
-from gateway.handoff.consumer import Consumer, Delivery, Ordering, Stop
+from gateway.handoff.consumer import Consumer, Delivery, Ordering
 from gateway.handoff.driver import Driver
 from gateway.handoff.heartbeat import Heartbeat
 from gateway.handoff.owner import new_owner
+from gateway.handoff.stop import Stop
 from gateway.service.loop import Loop
 from protocol.rules import Rules
 from transports.base import Entry

@@ -43,7 +43,8 @@ def consume(drop: Drop, scratch: Path, *, failing: bool = False) -> None:
         drop.consumer((GROUP,), handle, lambda event: None, ledger=ledger, heartbeat=heartbeat, max_attempts=1) as consumer,
     ):
         for _ in range(2):
-            consumer._next_sweep = 0.0  # a replay is seen by a sweep, and those come every second at most
+            if consumer._healing is not None:
+                consumer._healing.hasten()  # a replay is seen by a sweep, and those come every second at most
             consumer.sweep_once(_Never())
 
 

@@ -7,7 +7,6 @@ made. Clocks and pauses are no steps. What befalls the actors is decided by a su
 import contextlib
 import random
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +45,6 @@ from protocol.operations import (
     WriteLedger,
 )
 from protocol.procedures.publish import Draft, DraftFile
-from protocol.procedures.sweep import Unwanted
 from protocol.recovery import Ages
 from protocol.rules import Rules
 from protocol.states import State
@@ -62,11 +60,10 @@ from tests.simulation.actors import (
     consumer,
     forward,
     heartbeat,
-    sweeper,
     utc,
 )
 from tests.simulation.promises import Promises, Run
-from tests.simulation.world import Flavour, Violation, Work, World
+from tests.simulation.world import Flavour, Work, World
 
 CHANGES = (Publish, Claim, Delete, Replace, MakeFolder)
 _LOOKS = (Stat, Pause, Claim, Delete)
@@ -178,7 +175,7 @@ class Engine:
         self.step += 1
         self.befall()
         if self.orphans:
-            self._end_orphans()
+            self.end_orphans()
         now = self.time
         ready = [a for a in self.actors if not a.over and a.due <= now and (a.host.frozen_until <= now or self._goes_on(a))]
         while not ready:
@@ -200,7 +197,8 @@ class Engine:
     def _goes_on(self, actor: Actor) -> bool:
         return actor.work is not None and actor.operation is not None and actor.drop.world.goes_on(actor.operation)
 
-    def _end_orphans(self) -> None:
+    def end_orphans(self) -> None:
+        """Servers end what they have begun for clients that are gone."""
         orphans, self.orphans = self.orphans, []
         for orphan in orphans:
             with contextlib.suppress(StopIteration):
@@ -366,7 +364,7 @@ class Engine:
                     error = died
                 if self.trace is not None:
                     at = f"{self.step:5} {self.time:9.2f}  {actor.name:8} at the destination"
-                    self.trace.append(f"{at} {_short(asked)} -> {_short(value)}")
+                    self.trace.append(f"{at} {shorten(asked)} -> {shorten(value)}")
                 yield
         except StopIteration as stop:
             return Handled(Verdict.PROCESSED, "published" if stop.value else "was published before")
@@ -390,81 +388,6 @@ class Engine:
         self.acting = None
         world.carry_out_late()
 
-    # The end.
-
-    def rest(self, *, sweep_first: bool = True) -> None:
-        """All stop where they are, for a long time. Then one sweeper, and a consumer of each drop, must heal everything."""
-        self.quiet = True
-        for name in sorted({a.host.name for a in self.actors if not a.over}):
-            self.kill(name)
-        self._end_orphans()
-        self.actors, self.settings = [], []
-        for drop in self.drops:
-            self.carry_out_late(drop.world)
-            drop.world.held.clear()
-        for index, drop in enumerate(self.drops):
-            # The source of a route is healed before its destination is: a route that goes on needs both.
-            self._heal(drop, index, sweep_first=sweep_first)
-        if len(self.drops) > 1:
-            self._sweep(self.drops[-1], "late")
-        for drop in self.drops:
-            drop.promises.check_rest()
-        self.check_routes()
-
-    def _heal(self, drop: Drop, index: int, *, sweep_first: bool) -> None:
-        host = Host(f"last{index}", 0.0)
-        if sweep_first:
-            self._sweep(drop, f"sweep{index}")
-            for path in drop.world.files:
-                drop.promises.check_swept(path, drop.world.name(path), set())
-        to = self.drops[1] if len(self.drops) > 1 and index == 0 else None
-        if to is not None:
-            self._sweep(to, "ahead")
-        self._consume_all(drop, host, to)
-        if not sweep_first:
-            self._sweep(drop, f"sweep{index}")
-            self._consume_all(drop, host, to)  # what the sweeper has published
-
-    def _consume_all(self, drop: Drop, host: Host, to: Drop | None) -> None:
-        setting = self.add_consumer(drop, host, forward=to)
-        self._until(lambda: setting.idle >= 3 and not self._is_waiting(drop), 4000)
-        setting.draining = True
-        self._until(lambda: False, 4000)
-
-    def _is_waiting(self, drop: Drop) -> bool:
-        """Whether a watcher must still look on: a claim or lease of the dead is given its time."""
-        return any(p.startswith(("C_", "processing/", "L_")) and "last" not in p for p in drop.world.files)
-
-    def _sweep(self, drop: Drop, name: str) -> None:
-        self.tick(_LONG)
-        host = Host(name, 0.0)
-        setting = self.setting(drop, host)
-        setting.draining = True
-        self.add(name, host, drop, sweeper(setting, 6, Unwanted.DELETE, Ages(before=TTL)))
-        self._until(lambda: False, 4000)
-
-    def _until(self, enough: Callable[[], bool], steps: int) -> None:
-        for _ in range(steps):
-            if enough() or not self.go_on():
-                return
-        living = ", ".join(f"{a.name} at {_short(a.operation)}" for a in self.actors if not a.over)
-        raise Violation(f"ARRIVES: somebody is busy long after everything should be at rest: {living}")
-
-    def check_routes(self) -> None:
-        """What was processed at the source of a route is at its destination, once."""
-        if len(self.drops) < 2:
-            return
-        source, to = self.drops
-        # A second delivery of a key is acknowledged at the source, by what is known of the first.
-        for item in {entry.item for entry in source.promises.ledger.values()}:
-            names = [source.world.name(path) for path in source.world.files]
-            away = any(
-                n is not None and n.item == item and n.state is State.AFTER and source.world.rules.is_token(n.kind)
-                for n in names
-            )
-            if away and to.promises.tokens[item] != 1:
-                raise Violation(f"ROUTED: item {item.number} was forwarded, and published {to.promises.tokens[item]} times")
-
     # Telling.
 
     def count(self, what: str, about: str = "") -> None:
@@ -476,10 +399,11 @@ class Engine:
     def _tell(self, actor: Actor, result: Any) -> None:
         assert self.trace is not None
         shown = f"{len(result)} names" if isinstance(result, tuple) and len(result) > 3 else result
-        self.trace.append(f"{self.step:5} {self.time:9.2f}  {actor.name:8} {_short(actor.operation)} -> {_short(shown)}")
+        self.trace.append(f"{self.step:5} {self.time:9.2f}  {actor.name:8} {shorten(actor.operation)} -> {shorten(shown)}")
 
 
-def _short(value: object) -> str:
+def shorten(value: object) -> str:
+    """How something is shown in a trace."""
     text = value.value if isinstance(value, Outcome) else repr(value)
     return text if len(text) < 160 else text[:157] + "..."
 

@@ -21,6 +21,7 @@ from tests.simulation.actors import Host, producer, sweeper
 from tests.simulation.engine import CHANGES, Actor, Engine, Fault
 from tests.simulation.promises import Sent
 from tests.simulation.quick import quick_rules
+from tests.simulation.rest import rest
 from tests.simulation.world import Flavour, Violation, World
 
 KINDS = ("before", "after", "late", "cut")
@@ -107,7 +108,7 @@ class Planned(Engine):
                     self.carry_out_late(self.drops[0].world)
                 if self._is_done():
                     break
-            self.rest()
+            rest(self)
         finally:
             self.close()
         return self.took

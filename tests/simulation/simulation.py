@@ -16,6 +16,7 @@ from tests.simulation.actors import NOT_OLD, OLD, TTL, Host, producer, sweeper
 from tests.simulation.engine import CHANGES, Actor, Drop, Engine, Fault
 from tests.simulation.promises import Sent
 from tests.simulation.quick import quick_rules
+from tests.simulation.rest import rest
 from tests.simulation.world import FLAVOURS, Violation, World
 
 STEPS = 260
@@ -103,7 +104,7 @@ class Simulation(Engine):
             while self.step < STEPS and self.go_on():
                 if self.step % 16 == 0 and self._is_done():
                     break
-            self.rest(sweep_first=self.chance.random() < 0.8)
+            rest(self, sweep_first=self.chance.random() < 0.8)
         finally:
             self.close()
 
