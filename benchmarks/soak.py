@@ -213,7 +213,7 @@ def run(options: argparse.Namespace, lines: list[Line], config: Path, proxies: d
         process = subprocess.Popen(command, env=os.environ | {"XDG_STATE_HOME": str(scratch)}, stderr=log)
     try:
         for line in lines:  # so that everything is loaded and connected before files are counted
-            send_one(line, sent, random.Random(0), scratch, 1000)  # noqa: S311
+            send_one(line, sent, random.Random(0), scratch, 1000)  # noqa: S311 - no secret
         if settle(lines, process):
             say((scratch / "gateway.log").read_text()[-3000:])
             raise RuntimeError("the routes do not even begin")

@@ -143,6 +143,11 @@ class Waiting:
                 self._missing.clear()
             self._missing[item] = missing
 
+    def has(self, item: ItemId, name: str) -> bool:
+        """Whether this process has seen that a destination has an item for which others still wait."""
+        missing = self._missing.get(item)
+        return missing is not None and name not in missing
+
     def worth_a_try(self, driver: Driver, token: Name) -> bool:
         """Whether somebody for whom the item waits may be tried; a consumer's `wanted`."""
         del driver
@@ -216,7 +221,8 @@ class FanOut:
         begun_before = delivery.entry is None or delivery.entry.generation > 1
         intent = records.read(delivery.key) if begun_before or destination.records_always else None
         if intent is not None and intent.known and not delivery.replay:
-            self.tell(What.KNOWN, delivery, destination.name, "has it by an earlier run")
+            if not self.waiting.has(delivery.item, destination.name):  # else it was told, and each retry would tell it anew
+                self.tell(What.KNOWN, delivery, destination.name, "has it by an earlier run")
             return "was published before"
         try:
             way = self._way(destination)

@@ -157,13 +157,13 @@ def test_the_gateway_carries_an_item_and_ends_when_it_is_told(folder: Path, requ
     running: InContainer | AsProcess = InContainer(folder) if contained else AsProcess(folder)
     try:
         until(lambda: '"started"' in running.log(), "its start", running.log)
-        print(f"its routes run {running.took():.2f} s after {'the container' if contained else 'the process'} began")  # noqa: T201
+        print(f"its routes run {running.took():.2f} s after {'the container' if contained else 'the process'} began")  # noqa: T201 - what was measured
         until(lambda: (folder / "in" / "orders_0000000001.csv").exists(), "the item", running.log)
         until(lambda: (folder / "out" / "A_orders_0000000001.manifest.json").exists(), "its after image", running.log)
         until(running.is_healthy, "a good health", running.log)
         begun = time.monotonic()
         assert running.stop() == 0, running.log()
-        print(f"stopped after {time.monotonic() - begun:.2f} s")  # noqa: T201
+        print(f"stopped after {time.monotonic() - begun:.2f} s")  # noqa: T201 - what was measured
         if isinstance(running, InContainer):
             assert running.inspect()["Config"]["User"] == "dropgate", "not root"
     finally:
@@ -271,6 +271,6 @@ def test_the_demonstration_carries_orders_from_producer_to_consumer(request: pyt
     request.getfixturevalue("gateway_image")
     begun = time.monotonic()
     with demonstration(tmp_path) as demo:
-        print(f"up after {time.monotonic() - begun:.0f} s")  # noqa: T201
+        print(f"up after {time.monotonic() - begun:.0f} s")  # noqa: T201 - what was measured
         until(lambda: "orders_0000000002" in demo("tail", "consumer"), "two orders at the consumer", lambda: demo("tail"))
-        print(f"two orders after {time.monotonic() - begun:.0f} s")  # noqa: T201
+        print(f"two orders after {time.monotonic() - begun:.0f} s")  # noqa: T201 - what was measured

@@ -131,6 +131,7 @@ def test_a_dead_destination_holds_up_only_itself_and_gets_everything_once_it_is_
             assert run.board.picture().routes[0].away == ()
     assert len(ready(place.seen)) == len(ready(one)) == 11
     assert run.count(What.PUBLISHED, "one") == run.count(What.PUBLISHED, "far") == 11, "a retry goes only where it failed"
+    assert run.count(What.KNOWN) == 0, "what was told once is no news at each retry"
 
 
 def test_what_a_consumer_has_archived_meanwhile_is_not_published_again(tmp_path: Path) -> None:
@@ -144,9 +145,10 @@ def test_what_a_consumer_has_archived_meanwhile_is_not_published_again(tmp_path:
     for path in one.iterdir():
         path.unlink()
     late.mkdir()
-    with running(route(tmp_path, Drop.at(str(source)), *ends)):
+    with running(route(tmp_path, Drop.at(str(source)), *ends)) as run:
         wait_until(lambda: after(source), "the after image")
     assert (ready(late), ready(one)) == ([f"{GROUP}0000000001.csv"], [])
+    assert (run.count(What.KNOWN, "one"), run.count(What.PUBLISHED, "one")) == (1, 0)
 
 
 def test_a_replay_goes_to_all_of_them_again(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_one_item_changes_and_only_that_is_sent(watched: tuple[Page, list[str]],
     expect(row).to_contain_text("gate-1-1")
     assert page.evaluate("window.same") is True, "without loading it again"
     sent = sum(map(len, brought))
-    print(f"\none of {MANY} items changed: {sent} characters were sent")  # noqa: T201
+    print(f"\none of {MANY} items changed: {sent} characters were sent")  # noqa: T201 - what was measured
     assert 0 < sent < LARGEST_CHANGE
     put = [piece for message in brought for piece in json.loads(message)["sections"].get("rows", {"put": []})["put"]]
     assert [key for key, _, _ in put] == [title(MANY + 2)]

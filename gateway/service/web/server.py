@@ -73,13 +73,13 @@ class WebServer:
         self._await_start()
 
     def _run(self) -> None:
-        assert self._server is not None  # noqa: S101 - `start` made both
-        assert self._socket is not None  # noqa: S101
+        assert self._server is not None  # noqa: S101 - `start` made it
+        assert self._socket is not None  # noqa: S101 - `start` made it
         self._server.run(sockets=[self._socket])
 
     def _await_start(self) -> None:
-        assert self._server is not None  # noqa: S101
-        assert self._thread is not None  # noqa: S101
+        assert self._server is not None  # noqa: S101 - `start` made it
+        assert self._thread is not None  # noqa: S101 - `start` made it
         waited = 0.0
         while not self._server.started:
             self._thread.join(0.02)
