@@ -33,7 +33,11 @@ class Ended(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One key's entry. `hash` is the first payload's, `at` when it was written, for people; `result` the handler's word."""
+    """One key's entry. `hash` is the first payload's, `at` when it was written, for people; `result` the handler's word.
+
+    `replayed` is when the replay began to which this run belongs, "" where there was none: it tells one replay from another,
+    and stays through all runs of it, however often they are cut or fail.
+    """
 
     state: LedgerState
     generation: int
@@ -44,6 +48,7 @@ class Entry:
     hash: str = ""
     ended: Ended = Ended.OPEN
     result: str = ""
+    replayed: str = ""
 
     @property
     def given_up(self) -> bool:

@@ -220,7 +220,9 @@ class FanOut:
         records = destination.records
         begun_before = delivery.entry is None or delivery.entry.generation > 1
         intent = records.read(delivery.key) if begun_before or destination.records_always else None
-        if intent is not None and intent.known and not delivery.replay:
+        replayed = delivery.entry.replayed if delivery.entry is not None else ""
+        asked_again = replayed != "" and (intent is None or intent.replayed != replayed)
+        if intent is not None and intent.known and not asked_again:
             if not self.waiting.has(delivery.item, destination.name):  # else it was told, and each retry would tell it anew
                 self.tell(What.KNOWN, delivery, destination.name, "has it by an earlier run")
             return "was published before"
@@ -228,11 +230,11 @@ class FanOut:
             way = self._way(destination)
         except (TransportError, ProtocolError, UnfitDrop) as error:
             raise DeliveryFailed(f"{destination.name}: {error}") from error
-        if delivery.replay or (intent is None and destination.records_always):
+        if asked_again or (intent is None and destination.records_always):
             number = delivery.item.number if intent is None else intent.item.number
             if intent is None and destination.counter:
                 number = way.next_number(delivery.item.group)
-            intent = self._intend(records, delivery, number)
+            intent = self._intend(records, delivery, number, replayed)
         try:
             outcome = self._publish(destination, way, delivery, intent)
         finally:
@@ -241,10 +243,10 @@ class FanOut:
         self.tell(What.KNOWN if known else What.PUBLISHED, delivery, destination.name, outcome)
         return outcome
 
-    def _intend(self, records: Records, delivery: Delivery, number: int) -> Intent:
+    def _intend(self, records: Records, delivery: Delivery, number: int, replayed: str) -> Intent:
         item = ItemId(delivery.item.group, number)
         digest = delivery.contents.payloads[0].digest
-        return records.intend(delivery.key, item, delivery.owner, digest, replay=delivery.replay)
+        return records.intend(delivery.key, item, delivery.owner, digest, replayed=replayed)
 
     def _publish(self, destination: Destination, way: Way, delivery: Delivery, intent: Intent | None) -> str:
         again = (delivery.entry is None or delivery.entry.generation > 1) and not (intent is not None and intent.asked_again)

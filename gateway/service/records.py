@@ -14,17 +14,19 @@ from gateway.handoff.ledger.base import Ledger
 from protocol.ledger import Entry, LedgerState
 from protocol.names import ItemId
 
-_REPLAY = "asked for again"
-
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What is to be published under which number. `known` says that it was, `asked_again` that it may be although it was."""
+    """What is to be published under which number. `known` says that it was, `asked_again` that it may be although it was.
+
+    `replayed` is the replay for which it was last asked again, as in the ledger of the source; "" for none.
+    """
 
     item: ItemId
     entry: Entry
     known: bool = False
     asked_again: bool = False
+    replayed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +41,17 @@ class Records:
         entry = self.ledger.read(key)
         return None if entry is None else _intent(entry)
 
-    def intend(self, key: str, item: ItemId, owner: str, hash_: str, *, replay: bool = False) -> Intent:
+    def intend(self, key: str, item: ItemId, owner: str, hash_: str, *, replayed: str = "") -> Intent:
         """Records that a key is to be published as `item`, unless another number was recorded before: then that one stands.
 
-        With `replay` what was published is to be published again.
+        With `replayed` what was published before that replay is to be published again, once.
         """
         while True:
             before = self.ledger.read(key)
-            if before is not None and not replay:
+            if before is not None and replayed in ("", before.replayed):
                 return _intent(before)
             generation = 1 if before is None else before.generation + 1
-            after = Entry(
-                LedgerState.STARTED, generation, item, owner, 1, self.clock.utc(), hash_, result=_REPLAY if replay else ""
-            )
+            after = Entry(LedgerState.STARTED, generation, item, owner, 1, self.clock.utc(), hash_, replayed=replayed)
             if self.ledger.compare_and_set(key, before, after):
                 return _intent(after)
 
@@ -70,4 +70,4 @@ class Records:
 
 def _intent(entry: Entry) -> Intent:
     known = entry.state is LedgerState.ARCHIVED
-    return Intent(entry.item, entry, known, asked_again=not known and entry.result == _REPLAY)
+    return Intent(entry.item, entry, known, asked_again=not known and entry.replayed != "", replayed=entry.replayed)

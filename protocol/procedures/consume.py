@@ -190,14 +190,20 @@ async def next_entry(rules: Rules, item: ItemId, key: str, contents: Contents, w
     if read is None and rules.writes_receipt(item.group):
         # Runs are counted on where the ledger was lost: a receipt tells by its run that it is not an earlier one's.
         generation += await earlier_run(rules, item, key)
+    now = (await Now()).utc
+    replayed = ""
+    if read is not None and read.item == item:
+        # An error image that is brought back goes on where it failed; an after image begins a replay.
+        replayed = now if read.state is LedgerState.ARCHIVED else read.replayed
     return Entry(
         LedgerState.STARTED,
         generation,
         item,
         worker.owner,
         1 if read is None or is_over(read) else read.attempts + 1,
-        (await Now()).utc,
+        now,
         contents.payloads[0].digest,
+        replayed=replayed,
     )
 
 
@@ -247,7 +253,7 @@ async def _run(
         handled = Handled(Verdict.FAILED, error=error, kind="Interrupted")
         return await _give_up(rules, claimed, contents, worker, key, started, handled, Ended.CUT)
     cut = read is not None and read.state is LedgerState.STARTED and read.ended in (Ended.OPEN, Ended.CUT)
-    replay = read is not None and is_over(read) and read.item == claimed.item
+    replay = started.replayed != "" or (read is not None and is_over(read) and read.item == claimed.item)
     if started.generation > 1 and rules.writes_receipt(claimed.item.group):
         await retract_receipts(rules, claimed.item, key, started.generation, worker.owner)
     handled = await Handle(claimed, contents, key, started, cut, replay)

@@ -164,6 +164,53 @@ def test_a_replay_goes_to_all_of_them_again(tmp_path: Path) -> None:
         wait_until(lambda: after(source) and ready(one) and ready(two), "the same once more")
 
 
+def test_a_replay_reaches_also_one_that_was_away_when_it_was_asked_for_and_each_once(tmp_path: Path) -> None:
+    source, near, far = (folder(tmp_path, name) for name in ("source", "near", "far"))
+    send(Drop.at(str(source)), tmp_path, "a")
+
+    def take(place: Path) -> None:
+        """Its consumer has processed it, and thrown it out."""
+        for path in place.glob(f"{GROUP}*"):
+            path.unlink()
+
+    with running(route(tmp_path, Drop.at(str(source)), ("near", Drop.at(str(near))), ("far", Drop.at(str(far))))) as run:
+        wait_until(lambda: after(source), "the after image")
+        take(near)
+        take(far)
+        unmounted = far.rename(tmp_path / "unmounted")
+        send(Drop.at(str(source)), tmp_path, "b")  # so that the one that is away is known to be
+        wait_until(lambda: ready(near) and run.board.picture().routes[0].away == ("far",), "the one that can be reached")
+        take(near)
+        for path in source.glob("A_*"):
+            path.rename(source / path.name.removeprefix("A_"))
+        wait_until(lambda: ready(near), "what was asked for again")
+        take(near)
+        unmounted.rename(far)
+        wait_until(lambda: len(after(source)) == 2, "both")
+        assert (run.count(What.PUBLISHED, "near"), run.count(What.PUBLISHED, "far")) == (3, 3)
+    assert (ready(near), ready(far)) == ([], [f"{GROUP}0000000001.csv", f"{GROUP}0000000002.csv"])
+
+
+def test_an_error_image_that_is_brought_back_goes_only_where_it_failed(tmp_path: Path) -> None:
+    source, one, two = (folder(tmp_path, name) for name in ("source", "one", "two"))
+    send(Drop.at(str(two)), tmp_path, "another one's")
+    send(Drop.at(str(source)), tmp_path, "ours")
+    ends = (("one", Drop.at(str(one))), ("two", Drop.at(str(two))))
+    with running(route(tmp_path, Drop.at(str(source)), *ends, max_attempts=1)) as run:
+        wait_until(lambda: list(source.glob("E_*.reason.json")), "the error image")
+        for place in (one, two):
+            for path in place.glob(f"{GROUP}*"):
+                path.unlink()
+        for path in sorted(source.glob("E_*")):
+            if path.name.endswith("reason.json"):
+                path.unlink()
+            else:
+                path.rename(source / path.name.removeprefix("E_"))
+        wait_until(lambda: after(source), "the after image")
+        assert run.count(What.PUBLISHED, "one") == 1
+    assert (ready(one), ready(two)) == ([], [f"{GROUP}0000000001.csv"])
+
+
 def test_numbers_of_the_destinations_own_counter(tmp_path: Path) -> None:
     """Two sources into one drop: their numbers are the same, and nothing is in anybody's way."""
     east, west, all_ = (folder(tmp_path, name) for name in ("east", "west", "all"))

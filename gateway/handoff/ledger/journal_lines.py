@@ -78,7 +78,7 @@ def _entry_fields(entry: Entry) -> dict[str, Any]:
         "tries": entry.attempts,
         "at": entry.at,
     }
-    rest = {"hash": entry.hash, "ended": entry.ended.value, "result": entry.result}
+    rest = {"hash": entry.hash, "ended": entry.ended.value, "result": entry.result, "replayed": entry.replayed}
     return fields | {name: value for name, value in rest.items() if value}
 
 
@@ -102,6 +102,7 @@ def decoded(data: bytes) -> Line | None:
         fields.get("hash", ""),
         Ended(fields.get("ended", "")),
         fields.get("result", ""),
+        fields.get("replayed", ""),
     )
     return Record(version, fields.get("by", ""), fields["key"], entry)
 

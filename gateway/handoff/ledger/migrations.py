@@ -71,6 +71,10 @@ REVISIONS: tuple[Sequence[str], ...] = (
         "CREATE INDEX dropgate_journal_by_item ON dropgate_journal (item, id)",
         "CREATE INDEX dropgate_journal_by_time ON dropgate_journal (at)",
     ),
+    (  # 4: the replay to which a run belongs
+        "ALTER TABLE dropgate_entries ADD COLUMN replayed {text} NOT NULL DEFAULT ''",
+        "ALTER TABLE dropgate_events ADD COLUMN replayed {text} NOT NULL DEFAULT ''",
+    ),
 )
 
 _LOCK = 0x64726F7067617465  # PostgreSQL's advisory locks are numbers; these are the letters "dropgate"

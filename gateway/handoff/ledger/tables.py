@@ -70,6 +70,7 @@ def _entry_columns() -> tuple[Column[Any], ...]:
         Column("hash", AnyText, nullable=False),
         Column("ended", AnyText, nullable=False),
         Column("result", AnyText, nullable=False),
+        Column("replayed", AnyText, nullable=False),
     )
 
 
@@ -114,6 +115,7 @@ def values_of(entry: Entry) -> dict[str, Any]:
         "hash": entry.hash,
         "ended": entry.ended.value,
         "result": entry.result,
+        "replayed": entry.replayed,
     }
 
 
@@ -129,6 +131,7 @@ def entry_of(row: RowMapping) -> Entry:
         row["hash"],
         Ended(row["ended"]),
         row["result"],
+        row["replayed"],
     )
 
 
