@@ -28,7 +28,8 @@ from protocol.states import State
 
 _LOOK = 0.2  # seconds between two looks at the folder
 _PATIENCE = 5400.0  # seconds for all of it, on a machine that has much else to do
-_CHANCES = 500  # to catch a victim with a claim
+_CHASE = 60.0  # seconds to catch a victim with a claim
+_RUN = 0.02  # seconds that it may go on between two tries: a long listing must come to its end on the way
 
 
 @dataclass(slots=True)
@@ -79,13 +80,12 @@ def kill_with_a_claim(victim: BaseProcess, seen: Path, rules: Rules) -> list[Nam
     """Freezes a worker until it holds something, and kills it. Returns what it held."""
     assert victim.pid is not None  # noqa: S101 - it was started
     held: list[Name] = []
-    for _ in range(_CHANCES):
+    end = time.monotonic() + _CHASE
+    while not held and time.monotonic() < end:
+        os.kill(victim.pid, signal.SIGCONT)
+        time.sleep(_RUN)
         os.kill(victim.pid, signal.SIGSTOP)
         held = held_by(victim.pid, seen, rules)
-        if held:
-            break
-        os.kill(victim.pid, signal.SIGCONT)
-        time.sleep(0.003)
     os.kill(victim.pid, signal.SIGKILL)
     victim.join()
     return held

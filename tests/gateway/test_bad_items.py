@@ -43,7 +43,7 @@ MANIFESTS: dict[str, tuple[bytes, str, str]] = {
     "not JSON": (b"name,size\na.csv,3\n", "InvalidManifest", "it is not JSON"),
     "no object": (b"[1, 2]", "InvalidManifest", "it is not an object"),
     "a second object": (text() + b"{}", "InvalidManifest", "it is not JSON: Extra data"),
-    "an endless nest": (b'{"a":' * 5000, "InvalidManifest", "nested"),
+    "an endless nest": (b'{"a":' * 5000 + b"1" + b"}" * 5000, "InvalidManifest", "nested"),
     "a key twice": (text().replace(b'"manifest": 1', b'"manifest": 1, "key": "x"'), "InvalidManifest", "'key' stands twice"),
     "a key twice inside": (text().replace(b'"size"', b'"name": "x", "size"'), "InvalidManifest", "'name' stands twice"),
     "no number": (text(meta={"x": float("nan")}), "InvalidManifest", "NaN is not JSON"),

@@ -357,7 +357,7 @@ class TestDyingServers:
 
     @pytest.mark.parametrize("patient", [True, False], ids=["goes on", "given back"])
     def test_a_source_that_dies_midway_and_comes_back(self, there: Path, through: Through, patient: bool) -> None:
-        data = os.urandom(3_000_000)
+        data = os.urandom(20_000_000)  # far more than is read ahead: the cut falls into the midst of it
         hand_over(through.local, 1, data)
         cut = threading.Event()
 
