@@ -221,7 +221,8 @@ def _tell_history(
             else:
                 entry = event.entry
                 title, word = _item(source.rules, event), _word(event)
-                say(f"{event.at}  {title}  {word:9} attempt {entry.attempts}  {entry.owner}  {entry.result}".rstrip())
+                attempt = f"attempt {entry.attempts}{' of a replay' if entry.replayed else ''}"
+                say(f"{event.at}  {title}  {word:9} {attempt}  {entry.owner}  {entry.result}".rstrip())
 
 
 def _item(rules: Rules, event: Event) -> str:
@@ -244,5 +245,6 @@ def _fields(rules: Rules, event: Event) -> dict[str, Any]:
         "owner": entry.owner,
         "hash": entry.hash,
         "result": entry.result,
+        "replayed": entry.replayed,
     }
     return {name: value for name, value in fields.items() if value != ""}

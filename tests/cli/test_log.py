@@ -164,6 +164,12 @@ def test_a_ledger_tells_what_it_remembers_of_a_drop(place: Place) -> None:
     assert place.called("log", "out", "--ledger", ledger, "--json").objects == told
     assert place.called("log", "./drop", "--last", "1", "--since", "1h", "--json").objects == told[-1:]
     assert place.called("log", "./drop", "--item", "orders_0000000002").out == ""
+    place.done("replay", "./drop", "orders_0000000001")
+    place.done("receive", "./drop", "--group", "orders_", "--exec", "true {}", "--once")
+    assert [bool(record.get("replayed")) for record in place.called("log", "./drop", "--json").objects] == [False] * 3 + [
+        True
+    ] * 3
+    assert place.called("log", "./drop", "--last", "1").out.count(" of a replay ") == 1
 
 
 WRONG: dict[str, tuple[tuple[str, ...], str]] = {
