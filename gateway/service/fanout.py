@@ -221,8 +221,8 @@ class FanOut:
         begun_before = delivery.entry is None or delivery.entry.generation > 1
         intent = records.read(delivery.key) if begun_before or destination.records_always else None
         replayed = delivery.entry.replayed if delivery.entry is not None else ""
-        asked_again = replayed != "" and (intent is None or intent.replayed != replayed)
-        if intent is not None and intent.known and not asked_again:
+        to_set_back = replayed != "" and (intent is None or intent.entry.replayed != replayed)
+        if intent is not None and intent.known and not to_set_back:
             if not self.waiting.has(delivery.item, destination.name):  # else it was told, and each retry would tell it anew
                 self.tell(What.KNOWN, delivery, destination.name, "has it by an earlier run")
             return "was published before"
@@ -230,7 +230,7 @@ class FanOut:
             way = self._way(destination)
         except (TransportError, ProtocolError, UnfitDrop) as error:
             raise DeliveryFailed(f"{destination.name}: {error}") from error
-        if asked_again or (intent is None and destination.records_always):
+        if to_set_back or (intent is None and destination.records_always):
             number = delivery.item.number if intent is None else intent.item.number
             if intent is None and destination.counter:
                 number = way.next_number(delivery.item.group)

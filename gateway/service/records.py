@@ -19,14 +19,13 @@ from protocol.names import ItemId
 class Intent:
     """What is to be published under which number. `known` says that it was, `asked_again` that it may be although it was.
 
-    `replayed` is the replay for which it was last asked again, as in the ledger of the source; "" for none.
+    Its entry's `replayed` is the replay that has last set it back, as in the ledger of the source; "" for none.
     """
 
     item: ItemId
     entry: Entry
     known: bool = False
     asked_again: bool = False
-    replayed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,4 +69,4 @@ class Records:
 
 def _intent(entry: Entry) -> Intent:
     known = entry.state is LedgerState.ARCHIVED
-    return Intent(entry.item, entry, known, asked_again=not known and entry.replayed != "", replayed=entry.replayed)
+    return Intent(entry.item, entry, known, asked_again=not known and entry.replayed != "")
